@@ -47,8 +47,8 @@ func (m lineModel) String() string {
 	return b.String()
 }
 
-// A touch records how an operation touched a person. how is "x" if the operation made or
-// deleted the entry, "u" if it replaced an attribute, and "v" with the value if it added a
+// A touch records how an operation touched a person. The field how is "x" if the operation made
+// or deleted the entry, "u" if it replaced an attribute, and "v" with the value if it added a
 // value.
 type touch struct{ name, how string }
 
@@ -270,7 +270,7 @@ func (m *mergeModel) merge(ctx context.Context, i int) {
 	}
 	if err != nil {
 		m.refused++
-		if m.r.IntN(2) == 0 { // discard the branch, to make room for one that can be merged
+		if m.r.IntN(2) == 0 { // discard the branch, to make room for a branch that can be merged
 			must(m.t, b.b.Discard(ctx))
 			m.open = slices.Delete(m.open, i, i+1)
 		}

@@ -41,7 +41,8 @@ func newCounted(t *testing.T, cache int64) counted {
 
 const noCache = 1 // a cache of one byte, which keeps nothing
 
-// touched returns the number of keys that f reads and writes, plus the number of seeks.
+// The method touched returns the number of keys that f reads and writes, plus the number of
+// seeks.
 func (c counted) touched(f func()) int64 {
 	c.Helper()
 	before := c.s.Metrics()
@@ -183,8 +184,9 @@ func TestMovesCostNothing(t *testing.T) {
 	}
 }
 
-// TestFindingGroupsCostsNoMembers checks that the number of keys that a search touches to find
-// the groups of a member, without reading attributes, does not grow with the number of members.
+// TestFindingGroupsCostsNoMembers searches for the groups of a member without reading
+// attributes. It checks that the number of keys that the search touches does not grow with the
+// number of members.
 func TestFindingGroupsCostsNoMembers(t *testing.T) {
 	c := newCounted(t, 1<<20)
 	c.group("cn=few,dc=example,dc=com", 3, func(i int) string { return fmt.Sprintf("uid=f%d,dc=example,dc=com", i) })
@@ -243,7 +245,7 @@ func TestRangesCostTheirValues(t *testing.T) {
 	if len(seen) != n {
 		t.Errorf("%d values, want %d", len(seen), n)
 	}
-	// a read counts up to a thousand values from a step before the range (cache.RangeSteps)
+	// to find the range, a read counts up to a thousand values (see cache.RangeSteps)
 	c.within("a range of values", first+1000, last)
 	// Ranges can be read from any position, in any order. A range behind the last value
 	// is empty.

@@ -33,8 +33,8 @@ func addTree(ctx context.Context, tx *partition.Tx, below string, children, leve
 	return n, nil
 }
 
-// TestDeleteTree deletes a tree with different limits of the entries in one commit. After each
-// commit, the directory must be sound.
+// TestDeleteTree deletes a tree with different limits on the number of entries in one commit.
+// After each commit, the directory must be sound.
 func TestDeleteTree(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

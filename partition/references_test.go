@@ -393,7 +393,7 @@ func TestReferencesOnTwoServers(t *testing.T) {
 				follow(t, ps[0], true, "member")
 				ps = append(ps, server(t, s))
 				must(t, ps[1].CatchUp(ctx))
-				var ready sync.WaitGroup // both transactions have read before one commits
+				var ready sync.WaitGroup // neither transaction commits before both have read
 				ready.Add(2)
 				together(2, func(i int, _ *rand.Rand) {
 					var met sync.Once

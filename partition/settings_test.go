@@ -111,9 +111,9 @@ func TestReindexCutShort(t *testing.T) {
 	verifyClean(t, ps[0])
 }
 
-// TestUniqueBeside makes an attribute unique on one server and adds values of it on another
-// server. The first server must refuse the change while two entries have the same value. After
-// the change, the other server must refuse such a value.
+// TestUniqueBeside makes an attribute unique on one server and adds values of the attribute on
+// another server. The first server must refuse the change while two entries have the same
+// value. After the change, the other server must refuse such a value.
 func TestUniqueBeside(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)

@@ -230,7 +230,7 @@ func TestUniqueOnTwoServers(t *testing.T) {
 			second := server(t, s)
 			must(t, second.CatchUp(ctx))
 
-			var ready sync.WaitGroup // both transactions have read before one commits
+			var ready sync.WaitGroup // neither transaction commits before both have read
 			ready.Add(2)
 			var done atomic.Int32
 			together(2, func(i int, _ *rand.Rand) {

@@ -55,8 +55,9 @@ func All(p *partition.Partition) (all []*Branch) {
 	return all
 }
 
-// Count returns the number of open branches and the number of parked branches. oldest is the
-// time of the oldest base of an open branch, or the zero time if no branch is open.
+// Count returns the number of open branches and the number of parked branches. The result
+// oldest is the time of the oldest base of an open branch, or the zero time if no branch is
+// open.
 func Count(p *partition.Partition) (open, parked int, oldest time.Time) {
 	return branch.Count(p.Keeper())
 }

@@ -38,18 +38,19 @@ func Walk(ctx context.Context, s *partition.Snapshot, q partition.Query) iter.Se
 }
 
 // Salvage streams all readable entries of a damaged store, each entry before the entries below
-// it. It calls the function lost for everything that it cannot read. The argument what then
-// describes a range of rows or, for an entry, is as much of the entry's name as is known. If an
-// entry is lost but its name is known, the entries below the lost entry keep their names. If
-// the name is lost too, the entries below the lost entry come last. In their names, the
-// entryUUID of the lost entry takes the place of the lost name. Salvage omits entries that are
-// below themselves, and the entries below those. It keeps the names of all entries in memory.
+// it. It calls the function lost for everything that it cannot read. The first argument of that
+// call describes a range of rows, or is as much of an entry's name as is known. If an entry is
+// lost but its name is known, the entries below the lost entry keep their names. If the name is
+// lost too, the entries below the lost entry come last. In their names, the entryUUID of the
+// lost entry takes the place of the lost name. Salvage omits entries that are below themselves,
+// and the entries below those. It keeps the names of all entries in memory.
 func Salvage(ctx context.Context, s *partition.Snapshot, lost func(what string, err error) error) iter.Seq2[*partition.Result, error] {
 	return verify.Salvage(ctx, s.State(), lost)
 }
 
-// Config returns the shared configuration by which a state is read, with only the indexes that
-// are complete in the state. For a state of the past, the naming contexts are the present ones.
+// Config returns the shared configuration for reads of a state. The result contains only the
+// indexes that are complete in the state. For a state of the past, the naming contexts are the
+// present ones.
 func Config(s *partition.Snapshot) partition.Config { return s.State().Config() }
 
 // Unique returns the unique attributes of a state. For a state of the past, it returns the
@@ -69,9 +70,9 @@ func Empty(ctx context.Context, s *partition.Snapshot) (bool, error) { return s.
 // built-in definitions that a directory has removed.
 const RemovedDefinitions = evolve.RemovedDefinitions
 
-// OwnDefinitions compares the schema of a state with the built-in schema. added contains the
-// definitions that were added or replaced. removed contains the built-in definitions that were
-// removed.
+// OwnDefinitions compares the schema of a state with the built-in schema. The result added
+// contains the definitions that were added or replaced. The result removed contains the
+// built-in definitions that were removed.
 func OwnDefinitions(s *partition.Snapshot) (added, removed []schema.Definition) {
 	return evolve.OwnDefinitions(s.State())
 }

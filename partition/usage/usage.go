@@ -50,8 +50,8 @@ func (tx *Tx) Put(id entry.ID, t *schema.AttributeType, value []byte) { tx.tx.Pu
 // returned value, so the caller must not use it before Update has returned.
 func (tx *Tx) Stamp(id entry.ID, t *schema.AttributeType) []byte { return tx.tx.StampHot(id, t) }
 
-// Drop deletes those values of the hot attributes in types for which the function drop returns
-// true.
+// Drop calls the function drop with every value of the hot attributes in types, and deletes the
+// values for which it returns true.
 func (tx *Tx) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeType, drop func(t *schema.AttributeType, value []byte) bool) error {
 	return tx.tx.DropHot(ctx, id, types, drop)
 }

@@ -52,8 +52,8 @@ const (
 // Name is the name of the entry that is the parent of the definitions.
 const Name = view.Name
 
-// Definitions returns the definitions in a state, sorted by name. wrong contains the ids
-// of the entries that are not valid definitions, each with the reason.
+// Definitions returns the definitions in a state, sorted by name. The map wrong contains the
+// ids of the entries that are not valid definitions, each with the reason.
 func Definitions(ctx context.Context, s *partition.Snapshot) (defs []*Definition, wrong map[entry.ID]error, err error) {
 	return view.Definitions(ctx, s.State())
 }
@@ -87,9 +87,9 @@ func Among(ctx context.Context, s *partition.Snapshot, ids []entry.ID, q partiti
 }
 
 // CountBelow counts the entries below an entry that match f. If f is nil, it counts all entries
-// below the entry. types contains the attribute types that f needs. If f is nil and a view
-// keeps the number, CountBelow examines no entries. Otherwise, if limit is not zero and
-// CountBelow would examine more than limit entries, it returns an error with the problem
+// below the entry. The parameter types contains the attribute types that f needs. If f is nil
+// and a view keeps the number, CountBelow examines no entries. Otherwise, if limit is not zero
+// and CountBelow would examine more than limit entries, it returns an error with the problem
 // TooMany.
 func CountBelow(ctx context.Context, s *partition.Snapshot, id entry.ID, f filter.Resolved, types []*schema.AttributeType, limit int) (int, error) {
 	return search.CountBelow(ctx, s.State(), id, f, types, limit)

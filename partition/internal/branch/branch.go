@@ -96,8 +96,8 @@ func All(k *catalog.Keeper) (all []*Branch) {
 	return all
 }
 
-// Count returns the number of open branches and the number of parked branches. oldest is the
-// time of the oldest base of an open branch.
+// Count returns the number of open branches and the number of parked branches. The result
+// oldest is the time of the oldest base of an open branch.
 func Count(k *catalog.Keeper) (open, parked int, oldest time.Time) {
 	for _, b := range k.DB.Branches() {
 		i, err := b.Info()
@@ -280,8 +280,8 @@ func (b *Branch) Effects(ctx context.Context, i *Info) (n int, err error) {
 	return n, nil
 }
 
-// failure converts the errors of package txn for which a catalog.Problem exists to a
-// *catalog.Error.
+// failure converts an error of package txn to a *catalog.Error, if there is a catalog.Problem
+// for the error.
 func failure(err error) error {
 	if errors.Is(err, txn.ErrUnknown) {
 		return err

@@ -44,9 +44,9 @@ type Cache struct {
 // A NameKey is a key of Children or of Names. In a key of Children, Name is the normalised RDN
 // of an entry below Parent. In a key of Names, Name is a whole name and Parent is the zero id.
 //
-// Children and Names have the same type of keys, because Go compiles the code of the cache
-// once for each type of key, which adds 0.2 MB to the program. ValuesKey is shared for the
-// same reason.
+// Children and Names have the same type of keys, because Go compiles the code of the cache once
+// for each type of key. Another type of key would add 0.2 MB to the program. ValuesKey is
+// shared for the same reason.
 type NameKey struct {
 	Parent entry.ID
 	Name   string
@@ -85,8 +85,8 @@ func HashKey(key []byte) uint64 { return maphash.Bytes(hashSeed, key) }
 // values. k is the index of the attribute in i.Entry.Attributes. It returns nil if the
 // attribute has few values. A value without a key has the hash of the empty key.
 //
-// The first call normalises all values. To compare a name with each of 268 members of a group
-// took 300 us when every comparison normalised them.
+// The first call normalises all values. Comparing a name with the 268 members of a group took
+// 300 us when every comparison normalised the members.
 func (i *Item) KeyHashes(k int) []uint64 {
 	a := &i.Entry.Attributes[k]
 	if len(a.Values) < manyValues {

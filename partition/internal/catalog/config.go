@@ -220,7 +220,8 @@ func (h *Header) Write(ctx context.Context, s table.Store) error {
 	return nil
 }
 
-// without returns the header without the indexes for which the function gone returns true.
+// The method without returns a copy of the header. The copy lacks the indexes for which the
+// function gone returns true.
 func (h *Header) without(gone func(HeaderIndex) bool) *Header {
 	if !slices.ContainsFunc(h.Indexes, gone) {
 		return h

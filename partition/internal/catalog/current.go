@@ -56,12 +56,12 @@ func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
 	return next, nil
 }
 
-// since returns the last commit that changed the subschema or the settings of the
+// The method since returns the last commit that changed the subschema or the settings of the
 // catalog.
 func (c *Catalog) since() table.Revision { return max(c.Subschema.Since, c.Header.Since) }
 
-// at returns a catalog for the schema and the settings of a state. The result is a copy
-// of c if c already has this schema and these settings, and a new catalog otherwise.
+// The method at returns a catalog for the schema and the settings of a state. The result is a
+// copy of c if c already has this schema and these settings, and a new catalog otherwise.
 func (c *Catalog) at(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	next, err := c.schemaAt(ctx, s)
 	if err != nil {

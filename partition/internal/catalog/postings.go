@@ -147,7 +147,7 @@ func (x KeptIndex) put(key []byte, p *cache.Posting) {
 	x.kept.Set(cache.ValuesKey{Typ: x.typ, Text: string(key)}, p)
 }
 
-// known returns the posting of a value as a snapshot shows it. It returns nil if the
+// The method known returns the posting of a value as a snapshot shows it. It returns nil if the
 // posting is not in memory, or if bringing it up to date fails or would cost too much.
 func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
 	p, ok := x.kept.GetIfPresent(cache.ValuesKey{Typ: x.typ, Text: string(key)})

@@ -35,8 +35,8 @@ func (p *Progress) Reach(w table.Revision, touched uint64, now time.Time, all bo
 	p.upTo.Store(&upTo{w, touched, since, all})
 }
 
-// Begin records that the first commit after Reach was made at the time now, if true was passed
-// to Reach as all.
+// Begin records that the first commit after Reach was made at the time now. It does nothing
+// unless true was passed to Reach as all.
 func (p *Progress) Begin(now time.Time) {
 	if at := p.upTo.Load(); at != nil && at.all {
 		p.upTo.Store(&upTo{at.w, at.touched, now, false})

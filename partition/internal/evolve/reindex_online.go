@@ -21,8 +21,9 @@ import (
 // the index, so its readers do not use the index. The table of a removed index is dropped when
 // the last older snapshot is closed.
 
-// reindexBeside changes the indexes from old to h while updates continue. stale contains
-// the names of the tables to drop. fill contains the types whose indexes must be filled.
+// reindexBeside changes the indexes from old to h while updates continue. The parameter stale
+// contains the names of the tables to drop. The parameter fill contains the types whose indexes
+// must be filled.
 func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog, h *catalog.Header, stale []string, fill []*schema.AttributeType, o verify.ReindexOptions) error {
 	if len(stale) > 0 {
 		less := *old.Header

@@ -270,8 +270,9 @@ func count(list []schema.Definition, t *schema.AttributeType) (n int) {
 	return n
 }
 
-// writeSubschema writes the subschema's entry. The first change of the schema adds the
-// entry, and later changes modify it. binds is as in [write.Tx.MarkShared].
+// writeSubschema writes the subschema's entry. The first change of the schema adds the entry,
+// and later changes modify it. The parameter binds has the same meaning as in
+// [write.Tx.MarkShared].
 func writeSubschema(ctx context.Context, tx *write.Tx, own *catalog.Subschema, binds bool) error {
 	tx.MarkShared(binds)
 	norms, err := catalog.SubschemaDN.Normalize(tx.Keeper.Base)

@@ -15,10 +15,10 @@ import (
 // definitions that a directory has removed, in the form "attributeTypes 2.5.4.3".
 const RemovedDefinitions = catalog.RemovedDefinitions
 
-// OwnDefinitions returns the differences between the schema and the built-in schema.
+// OwnDefinitions returns the differences between the schema and the built-in schema. The result
 // added contains the definitions that were added or replaced, each definition after its
-// superiors. removed contains the built-in definitions that were removed, each identified
-// by its OID.
+// superiors. The result removed contains the built-in definitions that were removed, each
+// identified by its OID.
 func OwnDefinitions(s *state.Snapshot) (added, removed []schema.Definition) {
 	own := s.Catalog.Subschema
 	removed = slices.Clone(own.Removed)
@@ -71,7 +71,7 @@ func lacking(there map[catalog.DefinitionKey]string, own map[catalog.DefinitionK
 		remove = append(remove, schema.Definition{Attribute: k.Attribute, Text: there[k]})
 	}
 	for _, d := range added {
-		d, err := schema.Macros{}.Expand(d) // d as the schema spells it
+		d, err := schema.Macros{}.Expand(d) // the definition in the spelling that the schema uses
 		if err != nil {
 			errs = append(errs, wrongDefinition(err))
 			continue

@@ -69,9 +69,9 @@ type Loader struct {
 	empty bool            // there were no entries before the load: do not read the store
 
 	// names maps the hash of a name to the id of the name's entry. The id is zero if the entry
-	// was refused, and aliasID if the entry is an alias. ids records each entryUUID that an
-	// entry to be loaded already has, and for each value of a unique attribute the entry that
-	// has the value.
+	// was refused, and aliasID if the entry is an alias. The map ids contains the entryUUIDs of
+	// the entries that have one before they are loaded. It also maps each value of a unique
+	// attribute to the entry that has the value.
 	names, ids *spill.Map
 	awaited    awaited
 

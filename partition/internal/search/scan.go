@@ -125,9 +125,9 @@ const (
 	maxWalked   = 100_000
 )
 
-// walkMark is the first byte of each position of a walk that replaces an access. It keeps these
-// positions apart from positions of an access, which are not longer than an id, or begin with
-// "=" or "*".
+// walkMark is the first byte of each position of a walk that replaces an access. Positions of
+// the access are at most as long as an id, or begin with "=" or "*". So a longer position that
+// begins with walkMark is a position of the walk.
 const walkMark = 'w'
 
 // prefersWalk reports whether the search should walk the subtree (see alwaysUsed). If

@@ -113,8 +113,8 @@ type finder struct {
 	// lookForDerived finds them.
 	derived []*schema.AttributeType
 	looked  bool
-	// only, if set, selects the results: the search omits a matching entry for which only
-	// returns false.
+	// The function only, if set, selects the results: the search omits a matching entry if the
+	// function returns false for it.
 	only   func(e *entry.Entry, position []byte) bool
 	result Result
 }
@@ -488,9 +488,9 @@ func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n in
 }
 
 // CountBelow counts the entries below an entry that match f. If f is nil, it counts all entries
-// below the entry. types contains the attribute types that f needs. If f is nil and a view
-// keeps the number, CountBelow examines no entries. Otherwise, if limit is not zero and
-// CountBelow would examine more than limit entries, it returns an error with the problem
+// below the entry. The parameter types contains the attribute types that f needs. If f is nil
+// and a view keeps the number, CountBelow examines no entries. Otherwise, if limit is not zero
+// and CountBelow would examine more than limit entries, it returns an error with the problem
 // TooMany.
 func CountBelow(ctx context.Context, s *state.Snapshot, id entry.ID, f filter.Resolved, types []*schema.AttributeType, limit int) (n int, err error) {
 	if has, err := s.HasChildren(ctx, id); err != nil || !has {

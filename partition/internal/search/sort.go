@@ -190,10 +190,9 @@ func Exceeds(ctx context.Context, s *state.Snapshot, q Query, n int) (bool, erro
 	return false, nil
 }
 
-// A sorted search by an index consists of two parts. The first part streams the entries
-// with a value from the index. The second part finds the entries without a value in a
-// separate search. The first byte of a position names the part to which the position
-// belongs.
+// A sorted search by an index consists of two parts. The first part reads the index, and
+// streams the entries that have a value. The second part finds the entries without a value in a
+// separate search. The first byte of a position names the part to which the position belongs.
 const (
 	withValue    = 'v'
 	withoutValue = 'n'
@@ -256,7 +255,7 @@ func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, afte
 	return more
 }
 
-// stands reports whether position is the index row of the entry's least value. The
+// The method stands reports whether position is the index row of the entry's least value. The
 // entry's other values have index rows too, and the search ignores these.
 func (k *SortKey) stands(e *entry.Entry, position []byte) bool {
 	least := k.Least(e)

@@ -49,7 +49,8 @@ func ParsePointInTime(s string) (PointInTime, error) {
 	return m, fmt.Errorf("%.100q is no moment: want a time (2026-11-20T10:00:00Z or 20261120100000Z), a revision (r65f8c2a41b-0-1), the name of a checkpoint, or now", s)
 }
 
-// check returns an error for a time before the first one that a revision can represent.
+// check returns an error for a time that is earlier than any time that a revision can
+// represent.
 func (m PointInTime) check() error {
 	if m.time.Before(table.Epoch) {
 		return fmt.Errorf("%s is before %s, when the clock of directories begins", m.text, table.Epoch.Format(time.RFC3339))

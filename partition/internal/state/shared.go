@@ -7,8 +7,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 )
 
-// Config returns the shared configuration by which a state is read, with only the indexes that
-// are complete in the state. For a state of the past, the naming contexts are the present ones.
+// Config returns the shared configuration for reads of a state. The result contains only the
+// indexes that are complete in the state. For a state of the past, the naming contexts are the
+// present ones.
 func (s *Snapshot) Config() catalog.Config {
 	c := catalog.Config{Suffixes: append([]string(nil), s.Catalog.Header.Suffixes...)}
 	for i, x := range s.Catalog.Ordered {

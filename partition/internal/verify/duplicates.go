@@ -10,8 +10,8 @@ import (
 )
 
 // Duplicates scans an index in the order of the values. If several entries in a scope have the
-// same value, it calls the function found once for each of these entries except the first: a is
-// the first entry, and b is the other. It returns the number of values that several entries
+// same value, it calls found(a, b) once for each of these entries except the first: a is the
+// first entry, and b is the other entry. It returns the number of values that several entries
 // have.
 func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base entry.ID, found func(a, b entry.ID) error) (n int, err error) {
 	var row []byte // row of the current value

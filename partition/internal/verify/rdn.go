@@ -38,8 +38,7 @@ func rdnOf(s *schema.Schema, n dn.Norm) (r dn.RDN, ok bool) {
 		if t == nil {
 			return nil, false
 		}
-		// The key of a value of text may begin or end with spaces that are not part of the
-		// value.
+		// The key of a text value may begin or end with spaces that are not part of the value.
 		r = append(r, dn.AVA{Type: t.Name(), Value: []byte(strings.Trim(key, " "))})
 	}
 	again, err := r.Normalize(s)

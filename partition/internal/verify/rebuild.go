@@ -121,8 +121,8 @@ func (r *rebuilder) clear(ctx context.Context) (*catalog.Catalog, []*schema.Attr
 	return c, types, err
 }
 
-// each calls f for every entry. It skips rows that are not entries; Verify reports these
-// rows.
+// The method each calls f for every entry. It skips rows that are not entries; Verify reports
+// these rows.
 func (r *rebuilder) each(ctx context.Context, f func(context.Context, *subject) error) error {
 	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes}}
 	for row, err := range r.v.s.Reader.Scan(ctx, r.p.Master, table.Range{}, sel) {

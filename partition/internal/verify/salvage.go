@@ -18,12 +18,12 @@ import (
 )
 
 // Salvage streams all readable entries of a damaged store, each entry before the entries below
-// it. It calls the function lost for everything that it cannot read. The argument what then
-// describes a range of rows or, for an entry, is as much of the entry's name as is known. If an
-// entry is lost but its name is known, the entries below the lost entry keep their names. If
-// the name is lost too, the entries below the lost entry come last. In their names, the
-// entryUUID of the lost entry takes the place of the lost name. Salvage omits entries that are
-// below themselves, and the entries below those. It keeps the names of all entries in memory.
+// it. It calls the function lost for everything that it cannot read. The first argument of that
+// call describes a range of rows, or is as much of an entry's name as is known. If an entry is
+// lost but its name is known, the entries below the lost entry keep their names. If the name is
+// lost too, the entries below the lost entry come last. In their names, the entryUUID of the
+// lost entry takes the place of the lost name. Salvage omits entries that are below themselves,
+// and the entries below those. It keeps the names of all entries in memory.
 func Salvage(ctx context.Context, s *state.Snapshot, lost func(what string, err error) error) iter.Seq2[*search.Result, error] {
 	return func(yield func(*search.Result, error) bool) {
 		w := &salvage{s: s, lost: lost, yield: yield, below: map[entry.ID][]*wreck{}, known: map[entry.ID]bool{catalog.Root: true}}
@@ -91,7 +91,7 @@ func gapText(tbl string, r table.Range) string {
 	return fmt.Sprintf("rows of table %s from %x up to %x", tbl, r.Start, r.End)
 }
 
-// names reads the names of all entries.
+// The method names reads the names of all entries.
 func (w *salvage) names(ctx context.Context) error {
 	for row, err := range w.scan(ctx, w.s.Keeper.Master, table.Select{Families: []table.Family{master.TreeInfo}}) {
 		if err != nil {

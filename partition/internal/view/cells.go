@@ -171,8 +171,8 @@ func (l lane) swapCursor(ctx context.Context, k *catalog.Keeper, id entry.ID, c 
 	return swap(ctx, k, id, l.cursorColumn(), old, c.raw)
 }
 
-// ended returns the generations of the definitions that are not in defs any more but still
-// have cells. The map's keys are the ids of the definitions.
+// The function ended returns the generations of the definitions that are not in defs any more
+// but still have cells. The map's keys are the ids of the definitions.
 func ended(ctx context.Context, k *catalog.Keeper, defs []*Definition) (map[entry.ID]generation, error) {
 	gone := map[entry.ID]generation{}
 	for row, err := range k.DB.Table(tableName).Scan(ctx, table.Range{}, table.Select{}) {

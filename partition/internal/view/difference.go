@@ -53,9 +53,9 @@ func (t *touched) add(c *feed.Change) {
 }
 
 // touchedAfter returns what was touched by the commits that a state shows and that are newer
-// than a revision. If most is zero, touchedAfter reads all these commits. Otherwise it stops
-// after a commit with which the number of touched entries exceeds most, or which does not list
-// its entries, and sets cut.
+// than a revision. If most is zero, touchedAfter reads all these commits. Otherwise it stops,
+// and sets cut, after the first commit that raises the number of touched entries above most or
+// that does not list its entries.
 func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most int) (t touched, err error) {
 	for c, err := range feed.ChangesAfter(ctx, s, r) {
 		if err != nil {
@@ -91,8 +91,8 @@ func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most i
 }
 
 // difference returns the parts of a lane in the newer state, less the parts of the lane in the
-// older state. t describes what was touched by the commits that only the newer state shows.
-// kept reads the records as of the older state.
+// older state. t describes what was touched by the commits that only the newer state shows. The
+// parameter kept reads the records as of the older state.
 func (l lane) difference(ctx context.Context, d *Definition, older, newer *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if d.Kind == Subordinates {
 		return countDifference(ctx, older, newer, t, kept)
@@ -209,7 +209,7 @@ func (a *affected) touched(ctx context.Context, from, to *state.Snapshot, base e
 	return nil
 }
 
-// below adds an entry and all entries below it.
+// The method below adds an entry and all entries below it.
 func (a *affected) below(ctx context.Context, s *state.Snapshot, id entry.ID) error {
 	if id == (entry.ID{}) {
 		return nil

@@ -235,7 +235,7 @@ func (l *lister) page(ctx context.Context) ([]Listed, error) {
 	return l.listed(l.from.listed(l.o))
 }
 
-// kept reads a page from the view's table.
+// The method kept reads a page from the view's table.
 func (l *lister) kept(ctx context.Context) (page []Listed, err error) {
 	ls := l.d.lanes(l.s.Keeper.DB)
 	err = l.d.whileKept(ctx, l.s, ls, func(name string) error {
@@ -259,7 +259,7 @@ func (l *lister) listed(page []Listed, more bool, err error) ([]Listed, error) {
 	return page, err
 }
 
-// listed returns the next entries of a list, and whether there may be more.
+// The method listed returns the next entries of a list, and whether there may be more.
 func (r *reading) listed(o ListOptions) (page []Listed, more bool, err error) {
 	in, err := r.rangeOf(o)
 	if err != nil {

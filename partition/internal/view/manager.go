@@ -22,8 +22,8 @@ import (
 type Manager struct {
 	k     *catalog.Keeper
 	lanes []lane
-	// held contains the states at which the last steps of the lanes ended. While a state
-	// is held, garbage collection keeps the data that it shows, so that the next step can
+	// The map held contains the states at which the last steps of the lanes ended. While a
+	// state is held, garbage collection keeps the data that it shows, so that the next step can
 	// begin there.
 	held   map[task]heldState
 	looked bool // makeTable has checked whether the table tableName exists

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// Each task has an order of the servers (see ring). For each server before it in the order, a
-// server waits for the time patience. If none of these servers has done the task in that time,
-// the server does the task itself.
+// Each task has an order of the servers (see ring). A server first waits for the servers before
+// it in the order: the time patience for each of them. If none of them has done the task in
+// that time, the server does the task itself.
 const patience = 3 * time.Second
 
 // A task is work that one server of a shared store should do. The task of a lane is to make
@@ -90,8 +90,8 @@ func (r *ring) forget(id entry.ID) {
 	maps.DeleteFunc(r.waiting, func(t task, _ waiting) bool { return t.id == id })
 }
 
-// did records that this server has done a task, and the content of the cell afterwards. As
-// long as no other server changes the cell, this server need not wait again.
+// did stores in the ring that this server has done a task, and the content of the cell
+// afterwards. As long as no other server changes the cell, this server need not wait again.
 func (r *ring) did(t task, cell []byte) {
 	if _, ok := r.waiting[t]; ok {
 		r.waiting[t] = waiting{cell: string(cell)}

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// If the commits after W touch more than stepEntries entries, a step whose end is not announced
-// yet ends at the commit with which the number exceeds stepEntries, or a little before that
-// commit.
+// stepEntries limits the number of touched entries in a step. A step whose end is not announced
+// yet ends at the commit after W that raises the number above stepEntries, or a little before
+// that commit.
 const stepEntries = 4096
 
 // A step takes one lane of one view from the boundary W to the boundary Next.
@@ -30,7 +30,8 @@ type step struct {
 	others func()                  // calls Manager.keepOthers
 }
 
-// at calls s.pause with the name of a point of the step. A test can end the step there.
+// The method at calls s.pause with the name of a point of the step. A test can end the step
+// there.
 func (s *step) at(line string) error {
 	if s.pause == nil {
 		return nil

@@ -106,8 +106,8 @@ func (r *reading) count(id entry.ID) (n catalog.Count, err error) {
 
 func countKey(id entry.ID) string { return string(countRow) + string(id[:]) }
 
-// wholeTree returns the counts of all entries in a state. It calls the function meanwhile after
-// each lookEvery entries.
+// wholeTree returns the counts of all entries in a state. It calls meanwhile() after every
+// lookEvery entries.
 func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts, error) {
 	children := map[entry.ID]int64{}
 	rows := 0
@@ -153,7 +153,7 @@ type ways struct {
 	above map[entry.ID]entry.ID
 }
 
-// from returns an entry and all entries above it.
+// The method from returns an entry and all entries above it.
 func (w *ways) from(ctx context.Context, id entry.ID) (way []entry.ID, err error) {
 	for {
 		way = append(way, id)
@@ -216,8 +216,8 @@ func countDifference(ctx context.Context, older, newer *state.Snapshot, t *touch
 		if x.before == nil {
 			continue
 		}
-		// If x was deleted, all other entries of the subtree were deleted or moved too, and
-		// are elements of all themselves.
+		// If x was deleted, every other entry of the subtree was deleted or moved too, and is
+		// itself an element of the slice all.
 		if x.then != nil {
 			n, err := kept.count(x.id)
 			if err != nil {

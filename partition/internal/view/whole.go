@@ -16,7 +16,7 @@ import (
 // whole computes the parts of a lane from all entries of a state and passes them to the
 // function take, which must not keep the map. A list may have millions of rows, so whole calls
 // the function several times, each time with other rows. If most is not zero, whole examines at
-// most this many entries. It calls the function meanwhile after each lookEvery entries.
+// most this many entries. It calls meanwhile() after every lookEvery entries.
 func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most int, meanwhile func(), take func(parts) error) error {
 	if d.Kind == Subordinates {
 		ps, err := wholeTree(ctx, s, meanwhile)
@@ -113,9 +113,9 @@ const (
 
 // scan finds the entries of the view by a scan of the table master, from one end to the other.
 // A search reads entry by entry, in the order of an index or of the tree, and takes longer for
-// each. But if few entries are in the view, a search reads only these. So scan ends early and
-// returns false if few of the first rows are in the view. Then it has not called w.take. The
-// rows are sorted by id, so the first rows are a sample of all entries.
+// each entry than a scan. But if few entries are in the view, a search reads only these. So
+// scan ends early and returns false if few of the first rows are in the view. Then it has not
+// called w.take. The rows are sorted by id, so the first rows are a sample of all entries.
 func (w *wholeView) scan(ctx context.Context) (done bool, err error) {
 	s := *w.s
 	s.Items = map[entry.ID]*cache.Item{} // for the superiors of the entries
@@ -140,8 +140,8 @@ func (w *wholeView) scan(ctx context.Context) (done bool, err error) {
 	return true, w.take(w.ps)
 }
 
-// offer adds the parts of the entry of a row of the table master, if it is in the view, and
-// reports whether it is.
+// offer adds the parts of an entry, given its row in the table master, if the entry is in the
+// view. It reports whether the entry is in the view.
 func (w *wholeView) offer(ctx context.Context, s *state.Snapshot, row table.Row) (in bool, err error) {
 	id := entry.ID(row.Key)
 	if id == catalog.SubschemaID {

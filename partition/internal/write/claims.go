@@ -165,8 +165,8 @@ func isEntered(ctx context.Context, s *state.Snapshot, base, from, to entry.ID) 
 	return err == nil && !before, err
 }
 
-// claimEntry claims, for the attributes in entered, the values of d, an entry below a moved
-// entry. d itself does not change.
+// claimEntry claims the values that the entry d has of the attributes in entered. The entry d
+// is below a moved entry, and does not change itself.
 func (tx *Tx) claimEntry(ctx context.Context, entered []*catalog.Indexed, d *victim) error {
 	c := newChange(tx.Keeper, tx.Catalog, tx, d.id, tree.Parent(d.row.Key), "")
 	return tx.eachIndexed(ctx, c, d.row, func(x *catalog.Indexed, keys [][]byte) {

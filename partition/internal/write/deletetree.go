@@ -14,9 +14,9 @@ import (
 
 // DeleteTree deletes an entry and the entries below it, but at most limit entries in all. It
 // deletes an entry only after the entries below that entry, so the remaining entries always
-// form a tree. It returns the number of deleted entries. whole reports whether the entry itself
-// was deleted. If the directory has no reference attributes, DeleteTree reads of most entries
-// only the row in the tree, with the columns of indexed types.
+// form a tree. It returns the number of deleted entries. The result whole is true if the entry
+// itself was deleted. If the directory has no reference attributes, DeleteTree reads only one
+// row of most entries: the row in the tree, with the columns of indexed types.
 func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, limit int) (n int, whole bool, err error) {
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
@@ -91,8 +91,8 @@ func (f *treeDeletion) entry(ctx context.Context, pl state.Place) (bool, error) 
 	return true, err
 }
 
-// below collects the entries below an entry. It returns false if there are more entries than
-// may be deleted.
+// The method below collects the entries below an entry. It returns false if there are more
+// entries than may be deleted.
 func (f *treeDeletion) below(ctx context.Context, parent entry.ID) (bool, error) {
 	rows := tree.Children(parent)
 	for {

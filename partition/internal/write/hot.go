@@ -72,8 +72,8 @@ func (tx *Tx) StampHot(id entry.ID, t *schema.AttributeType) []byte {
 	return v
 }
 
-// DropHot deletes those values of the hot attributes in types for which the function drop
-// returns true.
+// DropHot calls the function drop with every value of the hot attributes in types, and deletes
+// the values for which it returns true.
 func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.AttributeType, drop func(t *schema.AttributeType, value []byte) bool) error {
 	sel := table.Select{Families: []table.Family{master.Secrets}}
 	byName := map[string]*schema.AttributeType{}

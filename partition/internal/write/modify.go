@@ -73,8 +73,8 @@ type edited struct {
 // editedValues is a description that the modification changes.
 type editedValues struct {
 	before *state.DescribedValues
-	// now contains the values after the change. If before.Many is set, it contains only
-	// the new or changed values.
+	// The slice now contains the values after the change. If before.Many is set, it contains
+	// only the new or changed values.
 	now     []newValue
 	removed []*state.Keyed // old values that must be removed
 	whole   bool           // all old values are removed, except those in the list now
@@ -528,7 +528,7 @@ func lastRDN(ctx context.Context, s *state.Snapshot, id entry.ID) (dn.RDN, error
 // Otherwise mark places a mark for the whole entry.
 func (m *modification) mark() {
 	row := m.change.master.Row
-	// There are two reasons for which no change of the entry commutes. If a stamp is indexed,
+	// In two cases, no change of the entry commutes with other changes. If a stamp is indexed,
 	// the change replaces the index cell that the change before it wrote. While a schema is
 	// announced, changes that commute under the schema in force may not commute under the
 	// announced schema.

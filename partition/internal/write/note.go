@@ -93,7 +93,7 @@ func secretsIn(k *catalog.Types, changes []op.Modification) (names []string) {
 	return names
 }
 
-// OnlyModifies reports whether the message of a commit says that all of its operations are
+// OnlyModifies reports whether all operations in the message of a commit are of the kind
 // modify.
 func OnlyModifies(message []byte) bool {
 	_, operations, some := bytes.Cut(message, []byte("\n"))

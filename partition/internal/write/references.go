@@ -155,8 +155,8 @@ func (tx *Tx) hold(id entry.ID) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
 }
 
-// missing returns the error for a value that names no entry, or nil if the value need not name
-// an entry.
+// The method missing returns the error for a value that names no entry, or nil if the value
+// need not name an entry.
 func (n *naming) missing() error {
 	if !n.x.Reference.MustExist {
 		return nil
@@ -239,8 +239,8 @@ type rewriting struct {
 	become func(old dn.DN) (dn.DN, bool)
 }
 
-// follow changes or removes all values that the rewriting concerns, except in the entries in
-// the set goes, which are being deleted themselves.
+// follow changes or removes all values that the rewriting concerns. The parameter goes contains
+// the entries that are being deleted: follow does not change their values.
 func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	all, err := w.tx.referrers(ctx, w.base, w.concerns)
 	if err != nil {
@@ -260,9 +260,9 @@ func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	return nil
 }
 
-// explain adds to the text of an error that another entry caused it: an entry that the client
-// did not ask to change. It does not name that entry, because the client may not be allowed to
-// see it.
+// If an entry that the client did not ask to change causes an error, explain says so in the
+// text of the error. It does not name that entry, because the client may not be allowed to see
+// it.
 func explain(err error) error {
 	var e *catalog.Error
 	if !errors.As(err, &e) {
@@ -434,13 +434,13 @@ func (tx *Tx) modifyingID(ctx context.Context, id entry.ID) (*modification, erro
 	return tx.Modifying(ctx, state.Place{Located: state.Located{ID: id, Parent: node.Parent}, RDN: node.NormRDN, Found: true})
 }
 
-// refers reports whether the directory has a reference attribute.
+// The method refers reports whether the directory has a reference attribute.
 func (tx *Tx) refers() bool {
 	return slices.ContainsFunc(tx.Catalog.Ordered, func(x *catalog.Indexed) bool { return x.Reference != nil })
 }
 
-// forget removes the values that name the deleted entries. names contains the keys of the
-// names of the deleted entries. Each of these names is base or is below base.
+// forget removes the values that name the deleted entries. The parameter names contains the
+// keys of the names of the deleted entries. Each of these names is equal to base or below base.
 func (tx *Tx) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool, names map[string]bool) error {
 	w := rewriting{
 		tx: tx, base: base,

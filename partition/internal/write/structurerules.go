@@ -56,8 +56,8 @@ func place(k *catalog.Types, cs *catalog.Classes, rdn dn.RDN, top bool, above *s
 	return p
 }
 
-// of returns the rule that governs an entry. It returns nil for an entry at a position
-// that no rule allows.
+// The method of returns the rule that governs an entry. It returns nil for an entry at a
+// position that no rule allows.
 func (g Governor) of(ctx context.Context, id entry.ID) (*schema.StructureRule, error) {
 	if id == catalog.Root || len(g.Types.Schema.StructureRules()) == 0 {
 		return nil, nil

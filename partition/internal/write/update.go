@@ -137,8 +137,8 @@ func (tx *Tx) Position() master.Position {
 	return master.NewPosition(tx.Txn.Stamp(), tx.ordinal)
 }
 
-// now returns the time of the change: By.Time if it was set, and otherwise the time of
-// the store's clock. The store's time is never before a commit that the transaction has
+// The method now returns the time of the change: By.Time if it was set, and otherwise the time
+// of the store's clock. The store's time is never before a commit that the transaction has
 // seen.
 func (tx *Tx) now() time.Time {
 	if !tx.given.IsZero() {
