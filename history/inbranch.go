@@ -14,8 +14,9 @@ import (
 
 // InBranch streams the difference between a branch and its base, in the order described at
 // Difference. The author and the revision of a change are those of the last commit in the
-// branch that lists the entry, and zero if no commit lists it. If only secret or operational
-// attributes of an entry were changed, the change is a modify without modifications.
+// branch that lists the entry. If no commit lists the entry, they are zero. If only secret or
+// operational attributes of an entry were changed, the change is a modify without
+// modifications.
 func InBranch(ctx context.Context, b *branches.Branch) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		if err := inBranch(ctx, b, func(c *Change) bool { return yield(c, nil) }); err != nil {

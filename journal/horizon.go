@@ -37,9 +37,9 @@ func (l *Log) RaiseHorizon(ctx context.Context, horizon table.Revision) error {
 	}
 }
 
-// Honoured returns the horizon below which no server reads now or later, except pinned states.
-// It is the minimum of the announced horizon and of the horizons in all cells that inUse
-// returns.
+// Honoured returns a horizon. No server reads states below it now or later, except pinned
+// states. It is the minimum of the announced horizon and of the horizons in all cells that
+// inUse returns.
 func (h *Heads) Honoured() table.Revision {
 	horizon := h.Horizon
 	for _, c := range h.inUse() {
@@ -74,9 +74,9 @@ func (h *Heads) OldestOfServers() table.Revision {
 	return low
 }
 
-// Passed reports whether every state in use shows the merge m, and whether every branch that is
-// neither merged nor parked nor discarded began at a state that shows m. Snapshots of the past
-// do not count.
+// Passed reports whether every state in use shows the merge m. The bases of branches are states
+// in use, except the bases of merged, parked and discarded branches. Snapshots of the past do
+// not count.
 func (h *Heads) Passed(m table.Revision) bool {
 	for _, c := range h.inUse() {
 		if c.State != revision.Merged && c.Oldest < m {

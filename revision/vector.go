@@ -87,8 +87,8 @@ func last(rs []table.Revision) table.Revision {
 	return rs[len(rs)-1]
 }
 
-// below returns the revision before the first revision of a sorted list, or Last if the
-// list is empty.
+// The function below returns the revision before the first revision of a sorted list, or Last
+// if the list is empty.
 func below(rs []table.Revision) table.Revision {
 	if len(rs) == 0 {
 		return Last
@@ -184,9 +184,9 @@ func (v *Vector) settledAt(shows func(merge table.Revision) bool) table.Revision
 	return settled
 }
 
-// NoBranchWithin returns a revision that is at most r. Every branch that began before the
-// result was either merged at or before the result, or parked, or has left no cells in the
-// store.
+// NoBranchWithin returns a revision that is at most r. For every branch that began before the
+// result, one of three things is true: the branch was merged at or before the result, it was
+// parked, or it has left no cells in the store.
 func (v *Vector) NoBranchWithin(r table.Revision) table.Revision {
 	for {
 		was := r

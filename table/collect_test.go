@@ -35,8 +35,9 @@ func (h *history) sort() {
 	})
 }
 
-// at returns the cells that a state shows according to the contract: the newest visible cell of
-// each column, unless that cell is a tombstone or older than the newest visible deletion.
+// The method at returns the cells that a state shows according to the contract: the newest
+// visible cell of each column, unless that cell is a tombstone or older than the newest visible
+// deletion.
 func (h history) at(state Revision, shows func(Revision) bool) (got []string) {
 	sees := func(r Revision) bool { return r <= state && shows(r) }
 	var deleted Revision

@@ -53,10 +53,10 @@ func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) it
 	}
 }
 
-// behind returns the first key of a range at which reading can continue. It moves forward
-// in steps of doubling size until it finds a key at which a scan succeeds. Then it
-// narrows the last step by bisection, with longer and longer keys. The result ended is
-// true if there is no such key.
+// The function behind returns the first key of a range at which reading can continue. It moves
+// forward in steps of doubling size until it finds a key at which a scan succeeds. Then it
+// narrows the last step by bisection, with longer and longer keys. The result ended is true if
+// there is no such key.
 func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
 	s.MaxRows = 1
 	reads := func(key []byte) bool {

@@ -97,8 +97,8 @@ type View interface {
 	// Max returns the largest revision that may be visible.
 	Max() Revision
 	// Low returns the low-water mark. Every revision up to the mark is decided: it is
-	// either visible or has no cells in the store, except revisions of parked branches.
-	// Low never exceeds Max.
+	// either visible or has no cells in the store. Revisions of parked branches are an
+	// exception. Low never exceeds Max.
 	Low() Revision
 	// Visible reports whether the view shows the changes of r.
 	Visible(r Revision) bool

@@ -273,9 +273,9 @@ func TestClockAhead(t *testing.T) {
 	})
 }
 
-// TestIdle checks that an idle server reads the heads once per idlePoll, and that a
-// snapshot requested after an idle time nevertheless shows a commit that is older than
-// Options.Poll.
+// TestIdle checks that an idle server reads the heads only once per idlePoll. Nevertheless, a
+// snapshot that is requested after an idle time must show a commit that was made more than
+// Options.Poll ago.
 func TestIdle(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newMem()

@@ -90,7 +90,7 @@ func (e *embedded) state(p position) *Snapshot {
 	return s
 }
 
-// past returns the state at a revision that is not above the head.
+// The method past returns the state at a revision that is not above the head.
 func (e *embedded) past(r table.Revision) *Snapshot {
 	now := e.db.current.Load()
 	return &Snapshot{db: e.db, view: now.view, heads: now.heads, max: r, low: r}

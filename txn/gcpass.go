@@ -218,8 +218,8 @@ func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error 
 	return w.add(ctx, rec)
 }
 
-// everything examines all rows of all tables except the journal's, and thereby the rows
-// of all commits below the horizon.
+// The method everything examines all rows of all tables except the journal's. These include the
+// rows of all commits below the horizon.
 func (p *pass) everything(ctx context.Context) error {
 	names, err := p.db.store.Names(ctx)
 	if err != nil {

@@ -43,8 +43,8 @@ func (l *lines) finish(head table.Revision) *lines {
 	return l
 }
 
-// with returns a copy of l in which c is the cell of the slot s. If archived is not nil,
-// the copy also has an archive of the cell *archived for that slot.
+// The method with returns a copy of l in which c is the cell of the slot s. If archived is not
+// nil, the copy also has a new archive for that slot, made from the cell *archived.
 func (l *lines) with(s revision.Slot, c revision.Cell, archived *revision.Cell, head table.Revision) *lines {
 	next := &lines{cells: map[revision.Slot]revision.Cell{}, archives: map[revision.Slot][]revision.Archive{}}
 	if l != nil {

@@ -142,9 +142,9 @@ func newRecent() *recent {
 	return &recent{young: map[markKey]stamp{}, full: minMarks}
 }
 
-// conflict looks for conflicts with the marks of a transaction. The transaction began at
-// the state whose ordinal is since. conflict returns the ordinal of the state to wait
-// for. pending is true if a conflicting commit is undecided.
+// conflict looks for conflicts with the marks of a transaction. The transaction began at the
+// state with the ordinal since. conflict returns the ordinal of the state to wait for. pending
+// is true if a conflicting commit is undecided.
 func (t *recent) conflict(marks []placed, since uint64) (ordinal uint64, pending, found bool) {
 	if len(marks) > 0 && since < t.knownSince {
 		return t.knownSince, false, true
@@ -183,17 +183,18 @@ func (t *recent) update(marks []placed, change func(*stamp)) {
 // begin records the marks of a commit that is now pending.
 func (t *recent) begin(marks []placed) { t.update(marks, func(s *stamp) { s.pending++ }) }
 
-// abort removes the marks that begin recorded.
+// abort removes the marks that were recorded by the method begin.
 func (t *recent) abort(marks []placed) { t.update(marks, func(s *stamp) { s.pending-- }) }
 
-// commit records the marks of a commit that begin did not record. The state of ordinal n
-// is the first one that shows the commit.
+// commit records the marks of a commit that were not recorded by the method begin. The state of
+// ordinal n is the first one that shows the commit.
 func (t *recent) commit(marks []placed, n uint64) {
 	t.update(marks, func(s *stamp) { s.shown = max(s.shown, n) })
 }
 
-// commitBegun records that a commit whose marks begin recorded is no longer pending. The
-// state of ordinal n is the first one that shows the commit.
+// commitBegun is for a commit whose marks were recorded by the method begin. It records that
+// this commit is no longer pending. The state of ordinal n is the first one that shows the
+// commit.
 func (t *recent) commitBegun(marks []placed, n uint64) {
 	t.update(marks, func(s *stamp) { s.shown = max(s.shown, n); s.pending-- })
 }

@@ -365,8 +365,8 @@ func (x *mergeCheck) gather(ctx context.Context) error {
 	return nil
 }
 
-// readMarks reads some rows of a table. It appends the marks there that conflict with the
-// branch's marks and that the branch's base does not show.
+// readMarks reads some rows of a table. It appends to met the marks in these rows that conflict
+// with the branch's marks and that the branch's base does not show.
 func (x *mergeCheck) readMarks(ctx context.Context, name string, keys [][]byte, met []Clash) ([]Clash, error) {
 	t, ok := x.w.e.db.store.Table(name).(table.Versioner)
 	if !ok {

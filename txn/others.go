@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// others watches the slots of other servers. It records for how long each server has been
-// silent, recovers the slots of silent servers, and frees closed slots.
+// The type others watches the slots of other servers. It records for how long each server has
+// been silent, recovers the slots of silent servers, and frees closed slots.
 type others struct {
 	e          *cluster
 	seen       map[revision.Slot]observation // only openCluster and run use it

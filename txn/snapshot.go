@@ -220,10 +220,10 @@ func (s *Snapshot) Swept(r table.Revision) bool {
 // branch is zero, and what was read from such a snapshot must not be cached.
 func (s *Snapshot) Ordinal() uint64 { return s.ordinal }
 
-// Unchanged reports whether no commit that s shows has touched id after the state whose
-// ordinal is since. It may return false although id is unchanged, but it never returns true if
-// id has changed. It returns false if s.Ordinal() is zero, and if since is zero or larger than
-// s.Ordinal().
+// Unchanged reports whether no commit that s shows has touched id after the state with the
+// ordinal since. It may return false although id is unchanged, but it never returns true if id
+// has changed. It returns false if s.Ordinal() is zero, and if the parameter since is zero or
+// larger than s.Ordinal().
 func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	return since != 0 && since <= s.ordinal && s.db.changes.last(hash(id)) <= since
 }
@@ -234,10 +234,10 @@ func (s *Snapshot) UnchangedKey(key, since uint64) bool {
 }
 
 // TouchedWith returns the ids that were touched together with key, which is a key of
-// [Tx.TouchKeys]. It considers only commits after the state whose ordinal is since. The
-// ids are sorted. Some of these commits may be visible only in later snapshots than s.
-// TouchedWith returns false if some of the commits are no longer recorded, and if since is zero
-// or larger than s.Ordinal().
+// [Tx.TouchKeys]. It considers only commits after the state with the ordinal since. The ids are
+// sorted. Some of these commits may be visible only in later snapshots than s. TouchedWith
+// returns false if some of the commits are no longer recorded, and if the parameter since is
+// zero or larger than s.Ordinal().
 func (s *Snapshot) TouchedWith(key, since uint64) ([]entry.ID, bool) {
 	if since == 0 || since > s.ordinal {
 		return nil, false
@@ -316,8 +316,8 @@ type registry struct {
 	mu   sync.Mutex
 	all  []*Snapshot
 	next int // the length of the list all at which unused snapshots are dropped
-	// horizon is the oldest revision that may be read. Except on a standby, no snapshot in use is
-	// older unless it is pinned.
+	// horizon is the oldest revision that may be read. Only pinned snapshots in use are
+	// older, except on a standby.
 	horizon table.Revision
 }
 

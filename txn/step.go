@@ -48,9 +48,8 @@ func (e *cluster) publishStep() {
 }
 
 // stepIn returns the step that the next cell may publish. Usually that is the step of SetStep.
-// But while a transaction that began before this step is running, or a commit of such a
-// transaction is not shown yet, it is the step that is already published. The caller holds
-// w.mu.
+// But as long as a transaction that began before that step is running or its commit is not
+// shown, stepIn returns the step that is already published. The caller holds w.mu.
 func (w *writer) stepIn(next *revision.Cell) table.Revision {
 	s := w.e.db.step.Load()
 	if s == nil || s.revision == next.Config || w.e.db.running.oldest(s.ordinal) < s.ordinal {

@@ -200,7 +200,7 @@ func (tx *Tx) TouchedOnce() map[entry.ID]bool {
 	return once
 }
 
-// ChangedAfter reports whether id may have changed between the state whose ordinal is since and
+// ChangedAfter reports whether id may have changed between the state with the ordinal since and
 // this transaction. On an embedded store, a function that was passed to AtCommit may call
 // ChangedAfter.
 func (tx *Tx) ChangedAfter(id entry.ID, since uint64) bool {

@@ -134,8 +134,8 @@ type gate struct {
 	random  func() uint64
 }
 
-// spread bounds the random delays after which waiting transactions enter, so that they do
-// not all enter at once when the gate opens.
+// When the gate opens, waiting transactions enter after random delays, so that they do not all
+// enter at once. spread is the largest delay.
 const spread = 50 * time.Microsecond
 
 // enter returns when the caller may pass the gate. If alone is set, the caller then

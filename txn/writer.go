@@ -283,8 +283,8 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	return next, blocked
 }
 
-// nowShown removes from w.pending the decided commits that are not above this server's head in
-// the newer heads h, unless h still has them as undecided. It returns those of them that are
+// nowShown removes decided commits from w.pending: those that are not above this server's head
+// in the newer heads h and that h does not have as undecided. It returns those of them that are
 // committed, and records that the state of ordinal n is the first to show what these commits
 // changed.
 func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {

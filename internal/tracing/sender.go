@@ -183,7 +183,7 @@ func (s *sender) stopped() bool {
 	}
 }
 
-// note logs when sending begins to fail, and when it works again.
+// note logs a message when sending begins to fail, and another one when sending works again.
 func (s *sender) note(err error) {
 	switch failing := err != nil; {
 	case failing == s.failing:

@@ -1,8 +1,8 @@
-// Package wallclock reports whether this machine's clock can be right. It compares the
-// clock with the earlier times that a store's folder records. Because revisions are
-// times, one commit with a clock that is years ahead moves all later revisions to that
-// time, and makes the past look older than the retention.
-// docs/decisions/0021-clocks-that-jump.md explains which errors of a clock can be found.
+// Package wallclock reports whether this machine's clock can be right. It compares the clock
+// with the earlier times that a store's folder records. Revisions are times. So a single commit
+// that is made while the clock is years ahead moves all later revisions to that time. The past
+// then looks older than the retention. docs/decisions/0021-clocks-that-jump.md explains which
+// errors of a clock can be found.
 package wallclock
 
 import (

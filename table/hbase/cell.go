@@ -119,12 +119,12 @@ func (s *readView) shows(r table.Revision) bool {
 	return s.shown
 }
 
-// resolve appends to dst the cells that a view shows of one row's versions. The versions
-// must be sorted by family, qualifier and descending revision, with at most depth
-// versions of each column. A depth of zero means that vs contains all versions. If vs does
-// not contain the newest row tombstone that the view shows, since is the revision of this
-// tombstone. Otherwise since is zero. The result deeper is true if vs has depth versions of
-// some column and none of them is visible. The caller must then read more versions.
+// resolve appends to dst the cells that a view shows of one row's versions. The versions must
+// be sorted by family, qualifier and descending revision, with at most depth versions of each
+// column. A depth of zero means that vs contains all versions. If vs does not contain the
+// newest row tombstone that the view shows, the caller passes the revision of this tombstone in
+// since. Otherwise since is zero. The result deeper is true if vs has depth versions of some
+// column and none of them is visible. The caller must then read more versions.
 func resolve(dst []table.Cell, vs []version, see *readView, since table.Revision, depth int) (cells []table.Cell, deeper bool, err error) {
 	for i := 0; i < len(vs); {
 		j, k := column(vs, i, see)

@@ -197,9 +197,9 @@ func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Co
 // send makes one raw call.
 func (cl *client) send(rpc hrpc.Call) (proto.Message, error) { return cl.raw.SendRPC(rpc) }
 
-// suspect records that a call on cl got no answer. It starts a goroutine that waits until
-// the cluster answers a probe. Afterwards calls use a fresh client, because the old
-// client may sleep for half a minute before its next attempt.
+// suspect records that a call on cl got no answer. It starts a goroutine that waits until the
+// cluster answers a probe. After that, all calls use a fresh client, because the old client may
+// sleep for half a minute before its next attempt.
 func (c *conn) suspect(cl *client) {
 	if c.client.Load() != cl || c.life.Err() != nil || !c.watching.CompareAndSwap(false, true) {
 		return

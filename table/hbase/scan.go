@@ -31,8 +31,9 @@ type scanner struct {
 	get  *selection // selection for reading rows again by their keys
 	push push       // the conditions that the server tests
 
-	// first selects what pages return, and plain selects what the caller requested. If
-	// they differ, the server leaves out cells, and rows are read again by their keys.
+	// The selection first is what pages return. The selection plain is what the caller
+	// requested. If they differ, the server leaves out cells, and rows are read again by
+	// their keys.
 	first, plain *selection
 
 	depth     int // number of versions of a column that pages return

@@ -112,9 +112,10 @@ type selection struct {
 
 	families map[string][]string // nil for all families
 	columns  filter.Filter       // filter of the spans, or nil if no filter is needed
-	// beside is set if the row tombstone is read by a separate call. A single filter could
-	// pass both the row tombstone and a span. But in a row with a million columns, HBase
-	// would then read all columns before the span instead of seeking to the span.
+	// The field beside is set if the row tombstone is read by a separate call. A single
+	// filter could pass both the row tombstone and a span. But in a row with a million
+	// columns, HBase would then read all columns before the span instead of seeking to the
+	// span.
 	beside bool
 }
 

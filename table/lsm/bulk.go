@@ -228,9 +228,9 @@ func (b *bulk) spill() error {
 	return nil
 }
 
-// each calls the function work for every shard, large shards first. It uses one goroutine for
-// each processor. A goroutine stops after its first error. each returns the joined errors of
-// all goroutines.
+// The function each calls the function work for every shard, large shards first. It uses one
+// goroutine for each processor. A goroutine stops after its first error. The result is the
+// joined errors of all goroutines.
 func each(shards []*shard, work func(*shard) error) error {
 	order := slices.Clone(shards)
 	slices.SortStableFunc(order, func(a, b *shard) int { return len(b.refs) - len(a.refs) })

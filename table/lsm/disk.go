@@ -233,8 +233,8 @@ func (l *logger) Fatalf(format string, a ...any) {
 	runtime.Goexit()
 }
 
-// ours reports whether a function of this package is on the stack. If so, the goroutine
-// was not started by Pebble.
+// The function ours reports whether a function of this package is on the stack. If so, the
+// goroutine was not started by Pebble.
 func ours() bool {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])

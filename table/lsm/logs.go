@@ -132,8 +132,8 @@ func (k *keptLogs) setAll(v logVolume) {
 	k.all = v
 }
 
-// moves bounds the number of attempts to read the logs, because Pebble may move a log
-// while it is read.
+// The constant moves is the largest number of attempts to read the logs. An attempt can fail
+// because Pebble may move a log while it is read.
 const moves = 5
 
 // readLogs reads the logs up to a marker. In all other ways it is like ReadLog.

@@ -38,8 +38,8 @@ func (f *fixture) keys(r table.Range) string {
 	return strings.Join(got, " ")
 }
 
-// testCollect checks that Collect leaves the cells that a pinned state or a state from the
-// horizon on shows, and removes rows without such cells.
+// testCollect checks that Collect leaves the cells that a kept state shows, and removes rows
+// without such cells. The kept states are the pinned states and the states from the horizon on.
 func testCollect(f *fixture) {
 	f.put(1, "changed", "a:x=1 a:y=1 c:x=1")
 	f.put(2, "changed", "a:x=2 c:x=2")
