@@ -60,7 +60,7 @@ func (r *Rules) Dynamic(ctx context.Context, s *partition.Snapshot) (*DynamicGro
 	return d, err
 }
 
-// isOf reports whether the state s has the same dynamic groups.
+// isOf reports whether the dynamic groups of the state s are those in d.
 func (d *DynamicGroups) isOf(s *partition.Snapshot) bool {
 	switch {
 	case d == nil || d.asOf == 0 || d.schema != s.Schema():

@@ -36,8 +36,8 @@ func (d *demands) add(i int, g *DynamicGroup) {
 }
 
 // demanded returns an equality test that holds for every entry that matches the filter, or
-// nil if none is known. It prefers attributes other than objectClass, whose values most
-// entries share.
+// nil if none is known. It avoids objectClass, because most entries share the values of
+// objectClass.
 func demanded(f filter.Resolved) (found *filter.Test) {
 	parts := []filter.Resolved{f}
 	if and, ok := f.(*filter.AndNode); ok {

@@ -11,7 +11,7 @@ import (
 // A Value is a value of an attribute of a policy entry.
 type Value struct{ Name, Value string }
 
-// Is389 reports whether an attribute is one of 389 Directory Server's password policies.
+// Is389 reports whether an attribute belongs to the password policies of 389 Directory Server.
 func Is389(attribute string) bool {
 	return slices.ContainsFunc(known389, func(name string) bool { return strings.EqualFold(name, attribute) })
 }

@@ -25,8 +25,8 @@ const (
 	ofJoint // the subjects and targets of a rule that has a variable such as {t}
 )
 
-// atoms assigns numbers to atoms in the order in which rules first use them. The atoms of one
-// rule therefore mostly have neighbouring numbers, which keeps diagrams small.
+// The type atoms assigns numbers to atoms in the order in which rules first use the atoms. The
+// atoms of one rule therefore mostly have neighbouring numbers, which keeps diagrams small.
 type atoms struct {
 	*diagram
 	all    []atom

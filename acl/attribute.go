@@ -20,8 +20,7 @@ type part struct {
 	usesNot    []string
 }
 
-// An attribute is one item in a part's list of attributes. It denotes a set of
-// attributes.
+// An attribute is one item in a part's list of attributes. One item may denote many attributes.
 type attribute struct {
 	user, operational bool // all user or all operational attributes, except reserved ones
 	types             map[*schema.AttributeType]bool
@@ -199,8 +198,8 @@ type subjectValue struct {
 	options string
 	value   []byte
 	program *Program
-	// more means that the decision is also about descriptions that have all these options
-	// and further ones.
+	// The field more means that the decision is also about descriptions with further options,
+	// besides those in the field options.
 	more bool
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A Narrowing is a set that contains all entries of a scope that an identity may see, and
-// few others. So a search by the identity needs to look only at the entries of this set.
+// A Narrowing is a set of entries in a scope. It contains all those that an identity may see,
+// and few others. So a search by the identity needs to look only at the entries of this set.
 type Narrowing struct {
 	// Filter is True for the entries of the set that are not in Names.
 	Filter filter.Resolved

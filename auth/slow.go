@@ -201,9 +201,9 @@ func verifyCrypt(_ *scheme, stored, password []byte) (bool, error) {
 
 // tooDear reports whether verifying a crypt(3) value needs more work than verifying any value
 // that a server would create. It checks the rounds of the SHA forms and the memory of
-// yescrypt. Yescrypt writes each parameter as one digit of crypt. The second digit is log2 N
-// less one, and the third is r less one. The largest digits that tooDear accepts are C and T:
-// with these, verifying needs 128 MiB.
+// yescrypt. Yescrypt writes each parameter as one digit of crypt's base 64. The second digit is
+// log2 N less one, and the third is r less one. The largest digits that tooDear accepts are C
+// and T: with these, verifying needs 128 MiB.
 func tooDear(text string) bool {
 	if _, after, ok := strings.Cut(text, "$rounds="); ok {
 		digits, _, _ := strings.Cut(after, "$")

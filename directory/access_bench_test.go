@@ -49,8 +49,8 @@ func rulesOfGroups(n int) (rules []string) {
 }
 
 // BenchmarkSearchRules measures a search of one entry under rules that let everybody read
-// everything, under a few rules, and under the rules of the profile staff. It measures the
-// latter two also together with a thousand rules for groups.
+// everything, under a few rules, and under the rules of the profile staff. It measures the last
+// two cases also with a thousand additional rules for groups.
 func BenchmarkSearchRules(b *testing.B) {
 	few := []string{"login: allow everyone to bind", "all: allow users to read", "public: allow everyone to read objectClass, cn, mail in (objectClass=person)"}
 	for _, c := range []struct {

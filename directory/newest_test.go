@@ -92,8 +92,8 @@ func TestUpdatesAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// holdUpdate starts an update at the client's server. The update neither goes on nor ends
-// before the test does.
+// holdUpdate starts an update at the client's server. The update stays in progress until the
+// test ends.
 func (c *client) holdUpdate() {
 	c.t.Helper()
 	began, end, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})

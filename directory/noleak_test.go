@@ -580,8 +580,8 @@ func (p *twins) ask() (op.Code, bool) {
 
 // whole returns an answer as text, without the parts that may differ between the two sides.
 // It replaces change numbers by positions in the answer. If a search is not sorted, the two
-// sides may choose different entries for a page or up to the size limit, so whole replaces
-// these entries by a fixed text.
+// sides may choose different entries for a page or up to the size limit. In this case, these
+// entries are replaced by a fixed text.
 func (c *client) whole(a *answers, paged bool) string {
 	for i, e := range a.entries {
 		if strings.HasPrefix(e, "dn: changeNumber=") {

@@ -47,8 +47,8 @@ func TestHolesOfPeers(t *testing.T) {
 			func(c *client) string { return c.do("modifydn", me, "rdn: uid=other") }, "50 (the access rules do not allow this)\n"},
 		// An OR failed as a whole because one of its parts could not be searched.
 		{"389-ds #5476: OR", "read: allow users to read uid", func(c *client) string { return c.people("(|(title=then)(uid=y)(!(title=x)))", "sort uid") }, "y"},
-		// A rule for all attributes except one also covered attributes that were
-		// added to the schema later.
+		// A rule that excepted one attribute also covered attributes that were added to the
+		// schema later.
 		{"exclusion: reserved attributes", "read: allow users to read *, + except title",
 			func(c *client) string {
 				return c.do("search", "base: uid=me,ou=people,dc=example,dc=com\nattrs: userPassword accessRule pwdHistory title")

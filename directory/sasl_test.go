@@ -702,8 +702,8 @@ func TestNameWithoutEntryHasNoPassword(t *testing.T) {
 	}
 }
 
-// TestCertificateInEntry checks that a client's certificate must be among the values of
-// userCertificate of its entry, if the configuration says so.
+// TestCertificateInEntry checks that the entry of a client must contain the client's
+// certificate as a value of userCertificate, if the configuration says so.
 func TestCertificateInEntry(t *testing.T) {
 	_, p, root := withPolicy(t)
 	ca := certstest.New(t)

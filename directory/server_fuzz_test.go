@@ -144,7 +144,7 @@ func newLoggedServer(f *testing.F) *loggedServer {
 	return s
 }
 
-// sessions sends a value on ended when a session ends.
+// The type sessions sends a value on the channel ended when a session ends.
 type sessions struct {
 	*directory.Directory
 	ended chan bool

@@ -193,8 +193,8 @@ func TestSyncOfOthers(t *testing.T) {
 	w.wants(bob+" delete", "newCookie")
 }
 
-// TestSyncFilter checks the rename of an entry outside of the content. The client cannot
-// derive the new names of the entries below it, so the server must send these entries again.
+// TestSyncFilter renames an entry that is outside of the content. The client cannot derive the
+// new names of the entries below it, so the server must send these entries again.
 func TestSyncFilter(t *testing.T) {
 	w := watch(t, "(objectClass=device)", syncControl(3))
 	w.wants("cn=1,ou=a,dc=example,dc=com add", "refreshPresent")

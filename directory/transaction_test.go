@@ -284,7 +284,8 @@ func TestTransactionIsItsOperations(t *testing.T) {
 	}
 }
 
-// newOf returns a client of a directory on a store, with its naming context's entry.
+// newOf returns a client of a new directory on a store. The directory has one entry, which is
+// its naming context.
 func newOf(t *testing.T, s table.Store) *client {
 	t.Helper()
 	c := newServer(t, s)

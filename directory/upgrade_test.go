@@ -70,7 +70,7 @@ func TestUpgrade(t *testing.T) {
 
 // TestNoKeysUnlessConfigured checks that no SCRAM keys are derived for any password if no
 // SCRAM mechanism is configured. If an account already has SCRAM keys and passwords are
-// upgraded, its next bind must delete the keys.
+// upgraded, the next bind to the account must delete the keys.
 func TestNoKeysUnlessConfigured(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	if got := secretsOf(t, d, annDN); strings.Count(got, "scramKey: ") != 3 {

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
-// commits counts attempts to commit.
+// The type commits counts attempts to commit.
 type commits struct {
 	results       map[string]prometheus.Counter
 	own, other    prometheus.Counter // conflicts with commits of this server and of other servers
@@ -47,7 +47,7 @@ func (m *Metrics) Commit(a txn.Attempt) {
 	}
 }
 
-// hashes counts slow password hashes.
+// The type hashes counts slow password hashes.
 type hashes struct {
 	made   *prometheus.CounterVec
 	waited prometheus.Histogram

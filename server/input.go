@@ -19,7 +19,7 @@ const firstPiece = 64 << 10
 const maxHeader = 10
 
 // message reads one LDAPMessage. The memory is newly allocated, because the decoded
-// message refers to it. Before message waits for input, it writes the buffered output.
+// message refers to it. Before waiting for input, message writes the buffered output.
 func (c *conn) message() ([]byte, error) {
 	if b, err := c.buffered(); b != nil || err != nil {
 		return b, err

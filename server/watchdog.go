@@ -9,9 +9,9 @@ import (
 // the buffer. Either may last up to twice as long.
 const tickEvery = 10 * time.Millisecond
 
-// ticks calls conn.tick soon after conn.arm. One timer serves all connections. With a
-// timer for each connection, 16 busy connections spent about 1 us of every request on
-// waking threads.
+// The type ticks calls conn.tick soon after a call of conn.arm. One timer serves all
+// connections. With a timer for each connection, 16 busy connections spent about 1 us of every
+// request on waking threads.
 type ticks struct {
 	mu    sync.Mutex
 	timer *time.Timer

@@ -177,8 +177,8 @@ func (c *Comparison) value(id *acl.Identity, e *acl.Entry, old View, d *acl.Deci
 }
 
 // note counts a question. It adds x if the originals and the drafts answer the question
-// differently. If lenient is set, it does not add x if only the originals allow the
-// right.
+// differently. If lenient is set, it adds x only if the drafts allow the right and the
+// originals do not.
 func (c *Comparison) note(x Difference, old, drafts, lenient bool) {
 	c.Asked++
 	if old == drafts || lenient && old {

@@ -395,8 +395,8 @@ func (q *question) holds(b Bind, not bool, matched string) bool {
 	return is != (k.Op == "!=") != not
 }
 
-// isOfNewEntry reports whether a comparison is with the names of users or groups that the
-// accessed entry itself contains, and not with names that entries above it contain.
+// isOfNewEntry reports whether a comparison looks for names of users or groups only in the
+// accessed entry itself, and not in the entries above it.
 func isOfNewEntry(name, v string) bool {
 	switch name {
 	case "userdnattr", "groupdnattr":

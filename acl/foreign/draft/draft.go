@@ -57,9 +57,9 @@ func (d *Drafts) Settle() {
 	}
 }
 
-// Contexts returns the naming contexts. If the contexts are not known, it guesses one.
-// The guess begins with the last RDN of the place. All RDNs directly before that are
-// added, as long as their types are dc, o or c.
+// Contexts returns the naming contexts. If the contexts are not known, it guesses one. The
+// guess consists of the last RDN of the place, and of the RDNs directly before it whose types
+// are dc, o or c.
 func Contexts(known []dn.DN, place dn.DN) []dn.DN {
 	if len(known) > 0 || len(place) == 0 {
 		return known

@@ -36,7 +36,7 @@ func (Any) isExpr()       {}
 func (*Negation) isExpr() {}
 func (*Leaf) isExpr()     {}
 
-// An Atom is one of a subject, a condition on the connection, and a filter of entries.
+// An Atom is a subject, a condition on the connection, or a filter of entries.
 type Atom struct {
 	Subject *acl.Subject
 	If      *acl.Condition

@@ -57,8 +57,8 @@ func (t *translation) parts(x *granted) (parts []acl.Part) {
 	return parts
 }
 
-// restPart returns the part of a rule that grants rights on all attributes. It excepts
-// each attribute on which not all of these rights are granted.
+// restPart returns the part of a rule that grants rights on all attributes. It excepts each
+// attribute on which at least one of these rights is not granted.
 func (t *translation) restPart(x *granted, rights acl.Rights) acl.Part {
 	p := acl.Part{Rights: read(rights), Attributes: []acl.Attribute{{Description: "*"}, {Description: "+"}}}
 	for _, g := range t.groups {

@@ -18,7 +18,7 @@ type Directive struct {
 
 // A What is the set of entries and attributes that a directive is about.
 type What struct {
-	Style  Style  // Everything if there is no dn
+	Style  Style  // the style Everything if the directive has no dn
 	DN     string // a name, or a regular expression
 	Filter filter.Filter
 	// Attributes is nil if the directive is about all attributes, including the
@@ -68,7 +68,7 @@ const (
 	DNAttr
 	Group
 	Peer    // an address
-	Socket  // sockurl or sockname that is a socket on this machine
+	Socket  // the sockurl or sockname of a socket on this machine
 	SSF     // ssf and transport_ssf
 	TLSSSF  // tls_ssf
 	Set     // a set expression

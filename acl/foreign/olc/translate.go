@@ -457,8 +457,8 @@ func (t *translation) noteHidden(all, shown []cell) {
 const maxExceptions = 6
 
 // coveredByAll reports whether the cell a is covered by several cells of a list together. It
-// searches for a cell that covers a if the exceptions of that cell are ignored. Other cells
-// must then cover the excepted parts of a.
+// first ignores the exceptions of the cells, and searches for a cell that covers the cell a.
+// Other cells must then cover the excepted parts of a.
 func (t *translation) coveredByAll(a cell, all []cell, depth int) bool {
 	return depth > 0 && slices.ContainsFunc(all, func(b cell) bool {
 		whole := b

@@ -282,8 +282,8 @@ func external(ctx context.Context, req *request.Request) (*settings.Identity, er
 	return nil, identify.ErrNobody
 }
 
-// certificateIn returns ErrNobody if the options require that the client's certificate is in
-// the identity's entry, and the certificate is not there.
+// certificateIn returns ErrNobody if the client's certificate is not in the identity's entry
+// although the options require this.
 func certificateIn(ctx context.Context, req *request.Request, who *settings.Identity) error {
 	cert := auth.Certificate(req.Session.Channel)
 	if !req.Server.Settings().CertificateInEntry || cert == nil {

@@ -53,8 +53,8 @@ func newLedgerIn(t *testing.T, s table.Store) (*Book, *Ledger) {
 }
 
 // TestForgottenAtOnce checks that failures that are being deleted no longer count at this
-// server: a right password must not be refused because failures before an earlier right
-// password are still stored.
+// server. A right password makes the server delete the earlier failures. Until they are
+// deleted, they must not lock out the next right password.
 func TestForgottenAtOnce(t *testing.T) {
 	ctx := context.Background()
 	b, l := newLedger(t)

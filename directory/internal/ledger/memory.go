@@ -77,7 +77,7 @@ func (m *memory) drop(id entry.ID, failures []time.Time) {
 	m.accounts.Store(int64(len(m.all)))
 }
 
-// durations records how long recent operations took.
+// The type durations records how long recent operations took.
 type durations struct {
 	mu     sync.Mutex
 	recent [64]time.Duration

@@ -142,9 +142,9 @@ func (s *Setting) namedOld(ctx context.Context, req *request.Request, changes []
 	return changes, nil
 }
 
-// named returns the stored value that the parameter given denotes: given equals the stored
-// value, or is the password that the stored value was computed from. If there is no such
-// value, named returns given itself.
+// named returns the stored value that the parameter given denotes. The parameter is either the
+// stored value itself, or the password from which the stored value was computed. If there is no
+// such stored value, named returns the parameter.
 func (s *Setting) named(ctx context.Context, req *request.Request, description string, given []byte) ([]byte, error) {
 	for _, v := range s.stored(req, description) {
 		if bytes.Equal(v, given) {

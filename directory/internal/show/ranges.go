@@ -17,7 +17,7 @@ import (
 // response states the range of the returned values. If the option ends in "*", there are no
 // further values. A client that requests no range receives all values.
 
-// ranged requests a range of the values of one description.
+// A ranged is a request for a range of the values of one description.
 type ranged struct {
 	typ     *schema.AttributeType
 	options string

@@ -16,7 +16,7 @@ type selector struct {
 	ranged      []ranged // requests with the option range, such as "member;range=0-1499"
 }
 
-// named requests the values of an attribute type and of its subtypes. It selects the
+// A named is a request for the values of an attribute type and of its subtypes. It selects the
 // attributes that have at least the options in Options (RFC 4512, 2.5.3).
 type named struct {
 	Type    *schema.AttributeType

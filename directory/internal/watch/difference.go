@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 )
 
-// commits describes some successive commits, and contains the entries that these commits
-// touched.
+// The type commits describes some successive commits, and contains the entries that these
+// commits touched.
 type commits struct {
 	any      bool
 	all      bool              // ids is not complete: the commits touched more entries
