@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// maxGroups is the largest number of groups that an identity may be in. It also limits the
-// members of a group that Check considers.
+// maxGroups is the largest number of groups that an identity may be in. It also limits how many
+// members of a group Check considers.
 const maxGroups = 10000
 
 // A closure is the set of groups that an identity is in, directly or through other

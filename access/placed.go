@@ -72,9 +72,9 @@ func place(ctx context.Context, s *partition.Snapshot, rule partition.AccessRule
 	return placeOf(ctx, s, s, rule)
 }
 
-// placeOf returns a rule with names in place of the ids of entries. The place, the targets,
-// and the groups in filters have the names that they have in the state s. The identities that
-// the rule is for have the names that they have in the state who.
+// placeOf returns a rule that contains names instead of the ids of entries. The place, the
+// targets, and the groups in filters have the names that they have in the state s. The
+// identities that the rule is for have the names that they have in the state who.
 func placeOf(ctx context.Context, s, who *partition.Snapshot, rule partition.AccessRule) (p acl.Placed, err error) {
 	if rule.Place != entry.Root {
 		if p.Place, err = nameOf(ctx, s, rule.Place); err != nil {

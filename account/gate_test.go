@@ -250,7 +250,7 @@ func (w *world) verified() (n int) {
 	return n
 }
 
-// simulate runs the random history that a seed determines and describes the first
+// simulate runs the random history that a seed determines. The result describes the first
 // violation of a requirement. It returns "" if there is none.
 func simulate(seed uint64, broken variant) string {
 	r := rand.New(rand.NewPCG(seed, 1))

@@ -75,8 +75,8 @@ func (d *Decision) decide() {
 	d.general[1] = d.onType(&schema.AttributeType{Usage: schema.DirectoryOperation})
 }
 
-// onEntry returns the rights on the entry that rules allow, and the rights on the entry
-// that rules deny.
+// onEntry returns the rights that rules allow on the entry, and the rights that rules deny on
+// the entry.
 func (d *Decision) onEntry() (allow, deny Rights) {
 	for _, r := range d.rules {
 		for i := range r.parts {

@@ -16,8 +16,9 @@ type lever struct {
 	types []*schema.AttributeType
 	at    []target // the entries that contain the property; nil: any entries
 	what  string
-	// account means that the lever is the ability to bind as an account. If account is set, the
-	// field at lists the accounts, and an empty list means that there are none.
+	// The field account means that the lever is the ability to bind as an account. If it is
+	// set, the field at contains the accounts. An empty list then means that there are no
+	// accounts.
 	account bool
 }
 
@@ -173,7 +174,7 @@ func (s *Set) accounts(r *compiled, m members) (l lever, err error) {
 	return l, nil
 }
 
-// groupNamed returns the lever of a group whose members a filter of a rule tests.
+// groupNamed returns the lever of a group in which a filter of a rule tests membership.
 func (s *Set) groupNamed(r *compiled, group, what string, m members) (l lever, err error) {
 	sub := subject{Subject: Subject{Kind: Group, Name: EscapeName(group)}}
 	if sub.name, err = parsePattern(sub.Name, s.schema); err != nil {

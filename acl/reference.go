@@ -10,10 +10,10 @@ import (
 type Reference struct {
 	Name string
 	// Target means that the name is in a target of the rule, and is relative to the place of the
-	// rule. If Target is not set, the name is that of an identity that the rule is for, or of a
+	// rule. If Target is not set, the name belongs to an identity that the rule is for, or to a
 	// group.
 	Target bool
-	// Group means that the name is that of a group in a filter of a target.
+	// Group means that the name belongs to a group in a filter of a target.
 	Group bool
 }
 

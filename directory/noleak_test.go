@@ -159,8 +159,8 @@ func (p *twins) bindAs(name string) {
 	}
 }
 
-// fill fills a directory. What users may see comes from the random generator seen, and the
-// rest comes from the random generator hidden.
+// fill fills a directory. The random generator seen produces what users may see, and the random
+// generator hidden produces the rest.
 func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 	f := filler{p, c, seen, hidden}
 	f.add(leakBase, "objectClass: domain")

@@ -63,8 +63,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestGoodThenBad checks that complete requests before bad octets are answered before the
-// notice.
+// TestGoodThenBad sends complete requests, followed by bad octets. The requests must be
+// answered before the notice is sent.
 func TestGoodThenBad(t *testing.T) {
 	c := start(t, succeed, server.Options{}).dial()
 	b := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: compare})

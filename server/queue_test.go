@@ -89,8 +89,8 @@ func TestUnbindBehindWaiting(t *testing.T) {
 	}
 }
 
-// TestBusy checks that the queue is bounded, in operations and in octets. The answer to a
-// request that the queue has no room for is busy.
+// TestBusy checks that the queue is bounded, in operations and in octets. A request for which
+// the queue has no room is answered with busy.
 func TestBusy(t *testing.T) {
 	t.Run("operations", func(t *testing.T) {
 		_, c, release := full(t, server.Options{})

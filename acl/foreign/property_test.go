@@ -113,8 +113,8 @@ func (w *world) identity(d dn.DN) *acl.Identity {
 	return id
 }
 
-// compare compares what the drafts and the originals of an import allow every identity of
-// the world on every entry.
+// compare compares, for every identity and every entry of the world, what the drafts and the
+// originals of an import allow.
 func (w *world) compare(t *testing.T, im *Import) *Comparison {
 	t.Helper()
 	rules, err := im.Rules()

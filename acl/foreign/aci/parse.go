@@ -167,8 +167,8 @@ func (p *parser) unquote(text string, at int) (string, error) {
 	return strings.TrimSpace(strings.Trim(text, `"`)), nil
 }
 
-// target parses the target that begins with the keyword word, which stands at the position
-// at.
+// target parses a target. The parameter word is the keyword with which the target begins, and
+// the parameter at is the position of this keyword.
 func (p *parser) target(word string, at int) error {
 	a := p.aci
 	known := []string{"target", "targetattr", "targetfilter", "targattrfilters", "targetattrfilters", "targetscope", "target_to", "target_from", "targetcontrol", "extop"}

@@ -119,8 +119,7 @@ var levels = map[string]Mask{"none": 0, "disclose": Disclose, "auth": Disclose |
 
 var privileges = map[byte]Mask{'0': 0, 'd': Disclose, 'x': Auth, 'c': Compare, 's': Search, 'r': Read, 'w': Add | Delete, 'a': Add, 'z': Delete, 'm': Manage}
 
-// change returns the privileges that result if a clause with the access a changes the
-// privileges m.
+// change returns the privileges that result from the privileges m if a clause has the access a.
 func (a Access) change(m Mask) Mask {
 	switch a.Op {
 	case '+':

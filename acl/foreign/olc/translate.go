@@ -360,8 +360,9 @@ func both(a, b draft.Expr) draft.Expr {
 
 func isUsers(e draft.Expr) bool { return draft.Text(e) == draft.Text(subject(acl.Users)) }
 
-// meet returns the cells in which two privileges are both granted, given the cells of each.
-// If a cell of bs covers a cell of as, the result contains the cell of as unchanged.
+// meet returns the cells in which two privileges are both granted, given the cells of each. If
+// a cell of the second list covers a cell of the first list, the result contains the cell of
+// the first list unchanged.
 func (t *translation) meet(as, bs []cell) (all []cell) {
 	seen := map[string]bool{}
 	for _, a := range as {

@@ -130,8 +130,8 @@ func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Id
 	return verify(ctx, req, who, "simple", r.Name, r.Password)
 }
 
-// verify returns the identity who if the given password is the password of who. Three cases
-// have the same answer after the same amount of work: the identity does not exist, the
+// verify returns the given identity if the given password is the identity's password. Three
+// cases have the same answer after the same amount of work: the identity does not exist, the
 // password is missing or wrong, or the account may not be used. The password of an unusable
 // account is not verified. The parameter asked is the name that the client sent.
 func verify(ctx context.Context, req *request.Request, who *settings.Identity, mechanism, asked string, password []byte) (*settings.Identity, error) {

@@ -30,7 +30,7 @@ type scramming struct {
 	conv      *auth.Scram
 	who       *settings.Identity // nil: the name is unknown, but the exchange continues
 	// base is the mechanism's name without the suffix -PLUS. name is the name in the
-	// client's first message, and key is the key of that name at that time.
+	// client's first message, and key is the key that the name had when this message arrived.
 	base, name string
 	key        auth.ScramKey
 }

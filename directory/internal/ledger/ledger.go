@@ -1,6 +1,6 @@
 // Package ledger records the events of accounts: failures, successes, and uses of codes and of
-// expired or reset passwords. The records are hot attributes (see partition/usage) of the
-// entry of the account or of the token that generates the codes.
+// expired or reset passwords. The records are hot attributes (see partition/usage). They belong
+// to the entry of the account, or to the entry of the token that generates the codes.
 package ledger
 
 import (

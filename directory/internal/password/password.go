@@ -51,11 +51,11 @@ func HashAttributes(ctx context.Context, req *request.Request, as []op.PartialAt
 }
 
 // HashChanges returns the changes with new passwords hashed. It runs before the transaction,
-// because the transaction may run more than once. If passwords change and no change is of
-// scramKey, HashChanges also replaces the SCRAM keys. The new keys are those of the password in
-// clear that the last addition or replacement of passwords contains. If it contains none, or a
-// later change deletes that password, HashChanges only deletes the SCRAM keys, because they may
-// belong to a password that the changes remove.
+// because the transaction may run more than once. If passwords change and the changes do not
+// include scramKey, HashChanges also replaces the SCRAM keys. The new keys are those of the
+// password in clear that the last addition or replacement of passwords contains. If it contains
+// none, or a later change deletes that password, HashChanges only deletes the SCRAM keys,
+// because they may belong to a password that the changes remove.
 func HashChanges(ctx context.Context, req *request.Request, changes []op.Modification) ([]op.Modification, error) {
 	var clear []byte
 	touched, given, cloned := false, false, false

@@ -36,7 +36,8 @@ func (theSubschema) refusal() string {
 }
 
 // Subschema returns the schema of the state that the request reads, as an entry (RFC 4512,
-// 4.4). The stored attributes of the entry record when and by whom the schema was changed.
+// 4.4). The entry also has stored attributes, which say when and by whom the schema was
+// changed.
 func Subschema(ctx context.Context, req *request.Request) (*Entry, error) {
 	v := &Entry{Name: dn.NewName(subschema.Name)}
 	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }

@@ -29,7 +29,7 @@ type Source interface {
 	// find returns the entry with a name, for operations on a single entry. If it returns
 	// nil, the operation looks in the tree.
 	find(ctx context.Context, req *request.Request, name dn.DN) (*Entry, error)
-	// refusal returns the diagnostic for a change of the source's entries that is refused.
+	// refusal returns the diagnostic for a refused change of one of the source's entries.
 	refusal() string
 }
 

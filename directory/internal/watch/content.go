@@ -41,8 +41,8 @@ type watch struct {
 	name dn.DN
 	sink op.Sink
 	base entry.ID // the base of the search, which must stay the same entry
-	// program contains the access rules by which the content that the client has was
-	// selected. If program is nil, access rules do not restrict the requester.
+	// program contains the access rules that selected the content that the client has. If
+	// program is nil, access rules do not restrict the requester.
 	program *acl.Program
 }
 

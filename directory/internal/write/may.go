@@ -111,8 +111,8 @@ func (u *update) mayAdd(ctx context.Context, req *request.Request) error {
 	return mayTake(ctx, req, u.name, entry.Root)
 }
 
-// mayTake returns an error if an entry that the requester does not see already has the new
-// name. The error is the same as for a missing right.
+// mayTake returns an error if the new name already belongs to an entry that the requester does
+// not see. The error is the same as for a missing right.
 func mayTake(ctx context.Context, req *request.Request, name dn.DN, own entry.ID) error {
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil || at.ID == own {
