@@ -318,8 +318,8 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 	return m, c, nil
 }
 
-// The method own makes this folder the owner of the archive, for epoch e. The parameter was is
-// the previous owner, or nil.
+// The method "own" makes this folder the owner of the archive, for epoch e. The parameter was
+// is the previous owner, or nil.
 func (a *Archiver) own(ctx context.Context, e Epoch, was *Owner) error {
 	host, _ := os.Hostname()
 	o := &Owner{Format: format, Store: a.st.Store, Epoch: e, Writer: a.st.Writer, Server: fmt.Sprintf("%s:%s", host, a.o.Store), Since: a.o.Now().UTC()}

@@ -180,7 +180,7 @@ func (m *Manifest) put(ctx context.Context, p Place) error {
 	return p.Put(ctx, baseName(m.Epoch, m.Next, shortSum(b)), bytes.NewReader(b))
 }
 
-// sums caches the hashes of tables (.sst), which never change while a store is open.
+// The type sums caches the hashes of tables (.sst), which never change while a store is open.
 type sums struct{ known map[sumKey]string }
 
 type sumKey struct {

@@ -65,7 +65,7 @@ func (p Piece) compare(q Piece) int {
 	return cmp.Or(cmp.Compare(p.Epoch, q.Epoch), cmp.Compare(p.From, q.From), cmp.Compare(q.To, p.To))
 }
 
-// The method behind returns the pieces that follow a base without a gap. If the epoch has
+// The method "behind" returns the pieces that follow a base without a gap. If the epoch has
 // pieces after a gap, it returns the first gap too.
 func (x *Index) behind(b Base) (chain []Piece, gap *Gap) {
 	next := b.Next

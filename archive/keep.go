@@ -17,7 +17,7 @@ type Thinned struct {
 	Bytes                int64
 }
 
-// A dated is a base with its manifest, which contains the time at which the base was
+// The type dated is a base with its manifest, which contains the time at which the base was
 // taken.
 type dated struct {
 	Base

@@ -40,7 +40,7 @@ func (r *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// wait records that n more bytes were read. It returns when the rate allows all bytes that were
+// wait notes that n more bytes were read. It returns when the rate allows all bytes that were
 // read before these n bytes. If reading was slower than the rate, it may not be faster than the
 // rate later.
 func (p *pacer) wait(ctx context.Context, n int) error {

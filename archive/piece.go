@@ -108,7 +108,7 @@ func newPieceReader(p Place, keys Keys) (*pieceReader, error) {
 // close releases the buffers.
 func (r *pieceReader) close() { r.zip.Close() }
 
-// The method each reads a piece of a store and calls f with each batch in it. The batch is
+// The method "each" reads a piece of a store and calls f with each batch in it. The batch is
 // valid until f returns.
 func (r *pieceReader) each(ctx context.Context, store string, x Piece, f func(repr []byte) error) error {
 	in, err := get(ctx, r.place, x.Name)

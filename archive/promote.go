@@ -117,7 +117,7 @@ func (s *Standby) takeArchive(ctx context.Context) (Epoch, error) {
 	return o.Epoch, last.write(ctx, s.o.Place, o)
 }
 
-// The method own makes the folder the owner of the archive, unless it is the owner already.
+// The method "own" makes the folder the owner of the archive, unless it is the owner already.
 func (s *Standby) own(ctx context.Context, st *state) (*Owner, error) {
 	was, err := s.owner(ctx)
 	if err != nil || was.Writer == st.Writer {

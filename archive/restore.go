@@ -154,7 +154,7 @@ func (f *File) fetch(ctx context.Context, p Place, keys Keys, to string) (err er
 	return nil
 }
 
-// A cancelable is a reader that fails when ctx ends, between two reads.
+// The type cancelable is a reader that fails between two reads when ctx ends.
 type cancelable struct {
 	ctx context.Context
 	io.Reader

@@ -72,8 +72,8 @@ func (a *Archiver) heard(err error, failures int) int {
 	return 0
 }
 
-// The method last archives the commits that were made before ctx ended. If a base must be taken
-// first, it does nothing.
+// The method "last" archives the commits that were made before ctx ended. If a base must be
+// taken first, it does nothing.
 func (a *Archiver) last(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPiece)
 	defer cancel()

@@ -250,8 +250,8 @@ func (s *Standby) ownStore(ctx context.Context) (Role, error) {
 	return Promoted, nil
 }
 
-// The method first makes the newest undamaged base the store of the folder. After a failure it
-// tries again, unless trying again cannot help.
+// The method "first" makes the newest undamaged base the store of the folder. After a failure
+// it tries again, unless trying again cannot help.
 func (s *Standby) first(ctx context.Context) error {
 	for failures := 0; ; {
 		err := s.newestBase(ctx)
@@ -567,7 +567,7 @@ func (s *Standby) following(ctx context.Context) (*Piece, error) {
 	return p, nil
 }
 
-// The method next considers the pieces that contain the position of the store's mark, and
+// The method "next" considers the pieces that contain the position of the store's mark, and
 // returns the piece that ends last. If there is no such piece but there are later pieces, it
 // returns the gap.
 func (s *Standby) next(all []Piece) (p *Piece, gap error) {

@@ -331,8 +331,8 @@ func TestStandbyPassesDamage(t *testing.T) {
 	f.must(f.a.Base(ctx))
 	h.poll()
 	h.want(f.n)
-	// The newest base is damaged: another standby begins with an earlier one, and can
-	// follow up to the damaged piece.
+	// The newest base is damaged: another standby begins with an earlier base, and can follow
+	// up to the damaged piece.
 	x, err = ReadIndex(ctx, f.place)
 	f.must(err)
 	write(t, f.place.(folder).path(x.Bases[len(x.Bases)-1].Name), []byte("damaged"))

@@ -48,7 +48,7 @@ func largeCompany() string {
 	return b.String()
 }
 
-// open opens a store whose failures the returned Faults control.
+// open opens a store. The returned Faults control the failures of the store.
 func (c *importCrash) open(s table.Store, seed uint64) (*partition.Partition, *tabletest.Faults) {
 	s, f := tabletest.WithFaults(s, seed)
 	if _, ok := s.(table.Batcher); !ok {

@@ -135,7 +135,7 @@ type refusal struct{ text string }
 func (e *refusal) Error() string { return e.text }
 func (e *refusal) Unwrap() error { return ErrBad }
 
-// The method ended returns the error of an import with the result r, or nil if no record was
+// The method "ended" returns the error of an import with the result r, or nil if no record was
 // bad.
 func (o *Options) ended(r Result) error {
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// maxChanges bounds the size in bytes of the records in a transaction of the method together.
-// All these records, and what they write, are kept in memory.
+// maxChanges bounds the total size, in bytes, of the records that are applied in one
+// transaction. These records, and what they write, are kept in memory.
 const maxChanges = 64 << 20
 
 // changer applies files of changes.
@@ -61,7 +61,7 @@ func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res
 	return c.res, err
 }
 
-// The method each applies every record in a separate transaction.
+// The method "each" applies every record in a separate transaction.
 func (c *changer) each(ctx context.Context) error {
 	var last item
 	for x := range c.o.items() {

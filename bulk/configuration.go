@@ -292,8 +292,8 @@ func parseScope(value string) (u scope, err error) {
 	return u, err
 }
 
-// The type configured says which parts of the shared configuration an import has changed before
-// it loads entries.
+// The type "configured" says which parts of the shared configuration an import has changed
+// before it loads entries.
 type configured struct {
 	p       *partition.Partition
 	indexes []configure.Index // the indexes before the import; nil: unchanged

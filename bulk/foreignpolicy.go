@@ -163,7 +163,7 @@ type givenPolicies struct {
 	standard string
 }
 
-// take records a definition of 389's class of service if the definition assigns a password
+// take collects a definition of 389's class of service, if the definition assigns a password
 // policy. The policy applies to the subtree of the definition's parent.
 func (g *givenPolicies) take(name dn.DN, attributes []op.PartialAttribute) {
 	assigns, template := false, ""

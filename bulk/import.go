@@ -56,7 +56,8 @@ type head struct {
 	definitions, configuration *item
 }
 
-// The method records returns how many of the fields definitions and configuration are not nil.
+// The method "records" returns how many of the fields definitions and configuration are not
+// nil.
 func (h *head) records() (n int) {
 	for _, x := range []*item{h.definitions, h.configuration} {
 		if x != nil {
@@ -140,10 +141,10 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	return res, err
 }
 
-// load imports the entries that follow the first skip records. If a bulk load is possible, it
-// makes them visible together. If not (see Options.Beside), load usually adds them to a branch,
-// whose merge makes them visible. With Options.Batches, and for ImportEntries, it adds them
-// without a branch instead, and they become visible batch by batch.
+// load imports the entries. It skips the first records, as many as the parameter skip says. If
+// a bulk load is possible, it makes them visible together. If not (see Options.Beside), load
+// usually adds them to a branch, whose merge makes them visible. With Options.Batches, and for
+// ImportEntries, it adds them without a branch instead, and they become visible batch by batch.
 func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules, policies *givenPolicies) (Result, error) {
 	lo := transfer.LoadOptions{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,

@@ -114,7 +114,7 @@ func (p *Progress) line() string {
 	return s
 }
 
-// The method done returns how many of the total bytes have been read.
+// The method "done" returns how many of the total bytes have been read.
 func (p *Progress) done() int64 { return min(max(p.bytes.Load(), 0), p.total.Load()) }
 
 func (p *Progress) bar() {

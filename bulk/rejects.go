@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldif"
 )
 
-// The type rejects counts and reports bad records. If Continue is set and the records come from
-// files, it also writes the bad records to a file.
+// The type "rejects" counts and reports bad records. If Continue is set and the records come
+// from files, it also writes the bad records to a file.
 type rejects struct {
 	o   *Options
 	n   int

@@ -153,8 +153,8 @@ func (s *sender) read(ctx context.Context, work chan<- item, alone func(*item)) 
 	}
 }
 
-// The method above waits for the parent of x if the parent is being added, and returns false if
-// ctx ends first. It registers the name of x, so that the children of x wait for x.
+// The method "above" waits for the parent of x if the parent is being added, and returns false
+// if ctx ends first. It registers the name of x, so that the children of x wait for x.
 func (s *sender) above(ctx context.Context, x *item) bool {
 	name, err := dn.Parse(x.DN)
 	if err != nil || len(name) == 0 {
@@ -175,7 +175,7 @@ func (s *sender) above(ctx context.Context, x *item) bool {
 	}
 }
 
-// The method one sends a single record. If it returns an error, the sender stops.
+// The method "one" sends a single record. If it returns an error, the sender stops.
 func (s *sender) one(c *ldap.Conn, x *item) error {
 	var err error
 	if x.bad != nil {

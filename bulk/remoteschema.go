@@ -66,7 +66,7 @@ func defineInLdapd(c *ldap.Conn, added, removed []schema.Definition) error {
 
 // defineElsewhere adds definitions to a server of another kind. It calls the function do with
 // the definitions, grouped by attribute. It skips definitions whose OID the server already
-// knows. The parameter takes contains the attributes that the server accepts. For definitions
+// knows. The parameter "takes" contains the attributes that the server accepts. For definitions
 // in other attributes, defineElsewhere writes a note.
 func (s *sender) defineElsewhere(c *ldap.Conn, root *ldap.Entry, added, removed []schema.Definition, takes []string, do func(*ldap.Conn, map[string][]string) error) error {
 	there, err := subschemaOf(c, root.GetEqualFoldAttributeValue("subschemaSubentry"))

@@ -48,7 +48,7 @@ type definitions struct {
 	add, remove []schema.Definition
 }
 
-// The method defines reports whether a record is the entry of the subschema, or a change that
+// The method "defines" reports whether a record is the entry of the subschema, or a change that
 // adds this entry. Such a record contains definitions. Other changes of the subschema are
 // applied as ordinary changes.
 func (x *item) defines() bool {

@@ -98,7 +98,7 @@ type item struct {
 // heads is the largest number of records in a head.
 const heads = 2
 
-// The method changes reports whether the record is a change. If the first record of the first
+// The method "changes" reports whether the record is a change. If the first record of the first
 // file is a change, all files are read as files of changes.
 func (x *item) changes() bool { return x.Record != nil && x.Change != nil }
 
