@@ -64,8 +64,8 @@ func (e *edit) run(ctx context.Context) error {
 	}
 }
 
-// The method once lets the user edit the rules a single time. If the edited rules are valid and
-// the user agrees, once applies them. The first result reports whether the user wants to edit
+// The method "once" lets the user edit the rules a single time. If the edited rules are valid
+// and the user agrees, it applies them. The first result reports whether the user wants to edit
 // the rules again.
 func (e *edit) once(ctx context.Context) (again bool, err error) {
 	if err := e.open(ctx); err != nil {

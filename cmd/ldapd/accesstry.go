@@ -127,8 +127,8 @@ type logTrial struct {
 	times       map[string]int // number of operations, by the printed text
 	operations  map[string]*access.Operation
 	order       []string
-	// The field gone counts the operations whose requester or target does not exist any more.
-	// The field above counts the operations of the administrator.
+	// The field "gone" counts the operations whose requester or target does not exist any more.
+	// The field "above" counts the operations of the administrator.
 	gone, above int
 }
 

@@ -35,7 +35,7 @@ func (h *home) ldapd(args ...string) string {
 func (h *home) path(name string) string { return filepath.Join(h.dir, name) }
 
 // change writes a file of random changes of some entries, and returns its path. The parameter
-// existing is the set of the entries that exist.
+// "existing" is the set of the entries that exist.
 func (h *home) change(rnd *rand.Rand, existing map[int]bool) string {
 	var b strings.Builder
 	for range 8 {

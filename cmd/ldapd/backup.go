@@ -78,7 +78,7 @@ func backup(ctx context.Context, w *work, a backupArgs) error {
 	return err
 }
 
-// archiver returns the configured archive. The parameter meant is the place in the tool's
+// archiver returns the configured archive. The parameter "meant" is the place in the tool's
 // configuration. A server has only one archive, so archiver returns an error if meant is not
 // the place of that archive.
 func (w *work) archiver(meant string) (*archive.Archiver, error) {
@@ -89,7 +89,7 @@ func (w *work) archiver(meant string) (*archive.Archiver, error) {
 	return a, err
 }
 
-// The type from selects the archive that a command reads: the archive of --from, or the
+// The type "from" selects the archive that a command reads: the archive of --from, or the
 // configured archive.
 type from struct{ place, identity string }
 

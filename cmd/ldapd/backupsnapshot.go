@@ -55,7 +55,7 @@ ExportSnapshot.
 	return c
 }
 
-// wantHBase returns an error if the store at url is not in HBase. The parameter where is the
+// wantHBase returns an error if the store at url is not in HBase. The parameter "where" is the
 // name of the option that has the URL.
 func wantHBase(where, url string) error {
 	if !strings.HasPrefix(url, hbase.Scheme) {

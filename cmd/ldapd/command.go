@@ -27,7 +27,7 @@ type Main struct {
 
 	working bool // a command's work has begun, so the command line was understood
 	level   slog.LevelVar
-	// The function again rereads the configuration of the running command.
+	// The function "again" rereads the configuration of the running command.
 	again func() (*config.Config, error)
 }
 

@@ -107,7 +107,7 @@ func (k *checker) say(l level, key, format string, args ...any) {
 	k.findings[l] = append(k.findings[l], text)
 }
 
-// The method fine reports whether none of the keys has a mistake.
+// The method "fine" reports whether none of the keys has a mistake.
 func (k *checker) fine(keys ...string) bool {
 	for _, key := range keys {
 		if k.wrong[key] {

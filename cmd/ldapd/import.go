@@ -29,7 +29,7 @@ type importArgs struct {
 	Branch              string // "": none
 }
 
-// importRemote is the server to which records are sent instead of a store.
+// importRemote is a server to which the records are sent. The import then uses no store.
 type importRemote struct {
 	url, bind, passwordFile string
 	startTLS                bool

@@ -172,8 +172,8 @@ func (q *questions) answer(s *setup) error {
 	return nil
 }
 
-// The method one finds the answer to the question x: from its flag, by asking the user, or from
-// the parameter standard. It returns false if there is no answer.
+// The method "one" finds the answer to the question x: from its flag, by asking the user, or
+// from the parameter standard. It returns false if there is no answer.
 func (q *questions) one(x question, standard string) (bool, error) {
 	switch {
 	case q.given(x.flag):
@@ -286,7 +286,7 @@ func (s *setup) place() error {
 	return nil
 }
 
-// The method beside returns the path of a file in the folder of the configuration.
+// The method "beside" returns the path of a file in the folder of the configuration.
 func (s *setup) beside(name string) string { return filepath.Join(filepath.Dir(s.file), name) }
 
 func checkMissing(name string) error {

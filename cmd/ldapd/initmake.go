@@ -205,8 +205,9 @@ func absolute(name string) string {
 	return name
 }
 
-// hand changes the owner of the files in owned and of the store if root has made them. The new
-// owner is the owner of the folder that contains the store: the user that the service runs as.
+// If root has made the files and the store, hand changes the owner of the store and of the
+// files in the list owned. The new owner is the owner of the folder that contains the store:
+// the user that the service runs as.
 func (k *maker) hand(context.Context) error {
 	info, err := os.Stat(filepath.Dir(absolute(k.store)))
 	if err != nil {

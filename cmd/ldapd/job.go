@@ -37,7 +37,7 @@ type work struct {
 	archive archives
 }
 
-// The method by returns the author of a change, for the journal and modifiersName.
+// The method "by" returns the author of a change, for the journal and modifiersName.
 func (w *work) by(request string) partition.By {
 	return partition.By{Name: w.signer, Request: request}
 }
@@ -92,7 +92,7 @@ func (m *Main) around() around {
 	return around{Stdin: m.Stdin, Stdout: m.Stdout, Stderr: m.Stderr, terminal: isTerminal(m.Stderr)}
 }
 
-// The method on does the job on the store's directory. The job runs in this process or, if a
+// The method "on" does the job on the store's directory. The job runs in this process or, if a
 // server holds the store's folder, in the server's process.
 func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, a around, args A) error {
 	if _, err := storeThere(c, use); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
-// A listeners has the sockets to which clients connect. It is opened before the
+// The type listeners has the sockets to which clients connect. It is opened before the
 // directory.
 type listeners struct {
 	listeners []*server.Listener
@@ -127,8 +127,8 @@ func orNever[T int | time.Duration](v, never T) T {
 	return v
 }
 
-// The function beside runs fn in the background. The returned function cancels fn's context and
-// waits until fn has returned.
+// The function "beside" runs fn in the background. The returned function cancels fn's context
+// and waits until fn has returned.
 func beside(fn func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

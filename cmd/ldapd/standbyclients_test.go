@@ -48,14 +48,14 @@ pwdChangedTime: 20200101000000Z
 
 `
 
-// A syncing is a client that receives changes.
+// The type syncing is a client that receives changes.
 type syncing struct {
 	*testing.T
 	ldap.Response
 	cookie []byte
 }
 
-// The method next returns the name and the state of the next entry. At the end of the search,
+// The method "next" returns the name and the state of the next entry. At the end of the search,
 // it returns "" and keeps the cookie.
 func (f *syncing) next() string {
 	f.Helper()
@@ -92,7 +92,7 @@ func (s *served) synchronize(ctx context.Context, mode ldap.ControlSyncRequestMo
 	return &syncing{T: s.T, Response: c.Syncrepl(ctx, wholePeople(), 10, mode, cookie, false)}
 }
 
-// The method all returns everything that a client receives until the end.
+// The method "all" returns everything that a client receives until the end.
 func (f *syncing) all() (all []string) {
 	for x := f.next(); x != ""; x = f.next() {
 		all = append(all, x)

@@ -42,8 +42,8 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purp
 	return lsm.Open(o)
 }
 
-// openHBase opens a store in HBase. The parameter where is the name of the option that has the
-// URL.
+// openHBase opens a store in HBase. The parameter "where" is the name of the option that has
+// the URL.
 func openHBase(ctx context.Context, c *config.Config, log *slog.Logger, where, url string) (*hbase.Store, error) {
 	if _, err := hbase.Parse(url); err != nil {
 		return nil, &config.Error{Where: where, Text: err.Error()}
