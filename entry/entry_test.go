@@ -135,8 +135,8 @@ func BenchmarkHasOptions(b *testing.B) {
 	}
 }
 
-// FuzzOptions checks that SortOptions returns its own results unchanged, and that HasOptions
-// finds all options of a result in the result.
+// FuzzOptions checks that SortOptions returns its own results unchanged, and that HasOptions(r,
+// r) is true for every result r.
 func FuzzOptions(f *testing.F) {
 	for _, s := range []string{"", "binary", "Lang-DE;x;X", ";;a;", "lang-en-;lang-", "\xff;\u0130"} {
 		f.Add(s)

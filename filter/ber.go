@@ -81,7 +81,7 @@ type decoder struct {
 	broken error // the first rule that the filter breaks; decoding continues
 }
 
-// breaks records that the filter breaks a rule of RFC 4511, 4.5.1.
+// The method "breaks" notes that the filter violates a rule of RFC 4511, 4.5.1.
 func (d *decoder) breaks(rule string) {
 	if d.broken == nil {
 		d.broken = fmt.Errorf("the filter is malformed at octet %d: %s", d.Offset(), rule)

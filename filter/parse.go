@@ -36,7 +36,7 @@ func (p *parser) fail(format string, args ...any) error {
 	return &Error{Filter: p.s, Offset: p.at, Text: fmt.Sprintf(format, args...)}
 }
 
-// The method next reports whether the text at the cursor begins with s. If so, it moves the
+// The method "next" reports whether the text at the cursor begins with s. If so, it moves the
 // cursor to the end of s.
 func (p *parser) next(s string) bool {
 	if !strings.HasPrefix(p.s[p.at:], s) {

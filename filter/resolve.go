@@ -244,7 +244,7 @@ func (r resolver) assertion(f Filter) (*Test, bool) {
 	return nil, false
 }
 
-// The method on returns a Test of the attributes that a description covers. The Test has no
+// The method "on" returns a Test of the attributes that a description covers. The Test has no
 // rule and no key yet. The result is false if the type is unknown or secret.
 func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
 	typ, options := r.schema.Describe(description)

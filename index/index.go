@@ -221,7 +221,7 @@ func later(a, b []byte) []byte {
 }
 
 // Holds reports whether the span contains a key. The result maybe is set if the key is cut. In
-// this case, holds may be true although the span does not contain the key.
+// this case, the result holds may be true although the span does not contain the key.
 func (s Span) Holds(key []byte, cut bool) (holds, maybe bool) {
 	if cut {
 		return s.mayHoldCut(key), true

@@ -14,7 +14,7 @@ import (
 type Set struct {
 	ids     []entry.ID
 	parents []entry.ID // usually without duplicates
-	// The slice of contains, for each entry, the index of its parent in parents. If the slice
+	// The slice "of" contains, for each entry, the index of its parent in parents. If the slice
 	// is nil, all entries have the parent parents[0].
 	of []uint32
 }

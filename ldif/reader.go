@@ -154,9 +154,9 @@ func blank(line []byte) bool {
 	return line[0] == '\n' || line[0] == '\r' && (len(line) == 1 || line[1] == '\n')
 }
 
-// take returns the next size bytes, and the number of their first line. Then it moves the
-// position of the Reader forward, by the number of bytes in used and the number of lines in
-// lines.
+// take returns the next bytes, and the number of their first line. The parameter size is the
+// number of bytes to return. Then take moves the position of the Reader forward, by as many
+// bytes as used says, and by as many lines as lines says.
 func (r *Reader) take(size, used, lines int) ([]byte, int, error) {
 	if r.inErr != nil && r.inErr != io.EOF && used == r.end-r.start {
 		// The failure may have cut the record short, so the record is not returned.

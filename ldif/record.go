@@ -158,7 +158,7 @@ func (p *parser) cut() []byte {
 // line.
 func beginning(b []byte) []byte { return b[:min(len(b), 40)] }
 
-// The method is reports whether the line's name equals name, ignoring case.
+// The method "is" reports whether the line's name equals name, ignoring case.
 func (p *parser) is(name string) bool {
 	return len(p.name) == len(name) && strings.EqualFold(string(p.name), name)
 }

@@ -129,8 +129,8 @@ func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemo
 	return m, len(m.sets) > 0
 }
 
-// The method known returns the parts that are in memory. The result unknown contains the parts
-// that look up one value and are not in memory.
+// The method "known" returns the parts that are in memory. The result unknown contains the
+// parts that look up one value and are not in memory.
 func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, unknown []*lookup) {
 	m.maybe = !a.whole
 	upTo := math.MaxInt
@@ -185,7 +185,7 @@ func (a *lookup) isValue() bool {
 	return (a.order == rankFew || a.order == rankSome) && a.test.Op != filter.TestPresent
 }
 
-// The method known returns the entries of the value, if they are in memory.
+// The method "known" returns the entries of the value, if they are in memory.
 func (a *lookup) known(ctx context.Context, r table.Reader, upTo int) (*index.Set, bool) {
 	m, ok := a.in.(index.Memory)
 	if !ok {

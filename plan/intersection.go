@@ -120,10 +120,10 @@ func (a *intersection) stream(ctx context.Context, r table.Reader, yield func(in
 	}
 }
 
-// narrow removes from list the candidates that are missing in other parts. It reads at most
-// alikeUpTo times as many candidates of another part as list contains. If that part has more,
-// narrow ignores it. The second result reports whether all remaining candidates that are not
-// marked Maybe match the filter.
+// narrow removes from list the candidates that are missing in other parts. From each other part
+// it reads at most alikeUpTo times as many candidates as list contains. If a part has more,
+// narrow ignores the part. The second result reports whether all remaining candidates that are
+// not marked Maybe match the filter.
 func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
 	whole := a.whole
 	for i, p := range a.parts {
@@ -195,10 +195,11 @@ func (a *intersection) Indexes(uses []Use) []Use {
 	return a.parts[0].Indexes(uses)
 }
 
-// The access once drops candidates that its access has already yielded. A candidate's position
-// is its number in the stream. To continue behind a position, once runs the access again from
-// the start and skips that many candidates without reading their entries. At one revision the
-// access yields the same candidates in the same order.
+// The type once is an access that runs another access, and drops the candidates that it has
+// already yielded. A candidate's position is its number in the stream. To continue behind a
+// position, it runs the other access again from the start and skips that many candidates
+// without reading their entries. At one revision the other access yields the same candidates in
+// the same order.
 type once struct{ of Access }
 
 func (a *once) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {

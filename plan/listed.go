@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
-// The type listed is the access for a test that lists the matching entries itself (see
+// The type "listed" is the access for a test that lists the matching entries itself (see
 // filter.Test.Related). Run always begins at the start of the list. The list may contain an
 // entry twice, so [once] must drop the repetition and number the candidates.
 type listed struct {

@@ -23,7 +23,7 @@ import (
 
 var core = schema.Core()
 
-// TestPlans runs testdata/plans, which declares indexes and entries and plans filters. It
+// TestPlans runs testdata/plans, which declares indexes and entries, and plans filters. It
 // compares the candidates of each plan with the entries.
 func TestPlans(t *testing.T) {
 	w := &world{indexes: map[*schema.AttributeType]*fake{}, entries: map[int]*entry.Entry{}}

@@ -149,7 +149,7 @@ func (s *Schema) makeAttribute(d *definition) error {
 	return s.attributeBy.add(d, t)
 }
 
-// The method says reports whether the definition has the given extension with the value TRUE.
+// The method "says" reports whether the definition has the given extension with the value TRUE.
 func (d *definition) says(extension string) bool {
 	return slices.ContainsFunc(d.extensions, func(x Extension) bool {
 		return x.Name == extension && len(x.Values) == 1 && strings.EqualFold(x.Values[0], "TRUE")
@@ -388,7 +388,7 @@ func (s *Schema) types(d *definition, names []string) ([]*AttributeType, error) 
 	return ts, nil
 }
 
-// The method ends reports whether the superclasses of c contain no cycle.
+// The method "ends" reports whether the superclasses of c contain no cycle.
 func (c *ObjectClass) ends(state map[*ObjectClass]linkState) bool {
 	if state[c] != 0 {
 		return state[c] == linked

@@ -67,7 +67,7 @@ type change struct {
 	gone []gone
 }
 
-// The type gone is a removed definition, with its replacement if there is one.
+// The type "gone" is a removed definition, with its replacement if there is one.
 type gone struct {
 	at       int
 	old, new *definition
@@ -143,7 +143,7 @@ func (c *change) check() error {
 	return nil
 }
 
-// The method means reports whether d has all names of old and, apart from names, the same
+// The method "means" reports whether d has all names of old and, apart from names, the same
 // meaning as old.
 func (s *Schema) means(d, old *definition) bool {
 	for _, n := range old.names {

@@ -56,7 +56,7 @@ func (d Definition) Called() (oid string, names []string) {
 	return parsed.oid, slices.Clone(parsed.names)
 }
 
-// The function from sets the source of a DefinitionError that has no source.
+// The function "from" sets the source of a DefinitionError that has no source.
 func from(source string, err error) error {
 	if e, ok := err.(*DefinitionError); ok && e.Source == "" {
 		e.Source = source

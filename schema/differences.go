@@ -171,7 +171,7 @@ func (c *ObjectClass) closure(to []*ObjectClass) []*ObjectClass {
 	return to
 }
 
-// The function without returns the types of the list a whose OIDs do not occur in the list b,
+// The function "without" returns the types of the list a whose OIDs do not occur in the list b,
 // each only once.
 func without(a, b []*AttributeType) []*AttributeType {
 	var out []*AttributeType

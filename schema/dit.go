@@ -281,7 +281,7 @@ func (s *Schema) Govern(p Place) (*StructureRule, string) {
 	return nil, ""
 }
 
-// The method at reports whether the rule allows entries in the place p.
+// The method "at" reports whether the rule allows entries in the place p.
 func (r *StructureRule) at(p Place) bool {
 	if len(r.Sup) == 0 {
 		return p.Top

@@ -140,8 +140,8 @@ func Time(v []byte) (time.Time, error) {
 	return t.minute.Add(time.Duration(t.second)*time.Second + time.Duration(nanos)), nil
 }
 
-// generalTime is a parsed generalized time. The second is not part of minute, because
-// package time has no leap seconds.
+// generalTime is a parsed generalized time. The field minute does not include the second,
+// because package time has no leap seconds.
 type generalTime struct {
 	minute   time.Time // in UTC
 	second   int

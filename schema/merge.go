@@ -258,7 +258,7 @@ func (m *merger) add(d *definition) error {
 	return nil
 }
 
-// The method at returns the source of a definition, enclosed in parentheses, for errors.
+// The method "at" returns the source of a definition, enclosed in parentheses, for errors.
 func (d *definition) at() string {
 	if d.source == "" {
 		return ""
@@ -371,12 +371,12 @@ func (m *merger) sameSup(a, b *definition) bool {
 	return slices.Equal(of(a), of(b))
 }
 
-// The method both returns the names of the list a that are also in the list b.
+// The method "both" returns the names of the list a that are also in the list b.
 func (m *merger) both(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !m.among(b, name) })
 }
 
-// The method either returns the given names that are not in the list must, each only once.
+// The method "either" returns the given names that are not in the list must, each only once.
 func (m *merger) either(must, names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -412,7 +412,8 @@ func (m *merger) addNames(target, d *definition) error {
 	return nil
 }
 
-// replace records that the definition merged takes the place of old, if the two differ.
+// replace notes that the definition merged takes the place of the definition old, if the two
+// differ.
 func (m *merger) replace(old, merged, d *definition) {
 	if merged.String() == old.String() {
 		return

@@ -125,7 +125,7 @@ func (p *parser) definition() error {
 	return p.complete()
 }
 
-// The method first parses the first component: an OID, or the number of a DIT structure rule.
+// The method "first" parses the first component: an OID, or the number of a DIT structure rule.
 func (p *parser) first() error {
 	if err := p.next(); err != nil {
 		return err

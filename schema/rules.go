@@ -20,7 +20,7 @@ type Form struct {
 	// assertion returns an error, but key returns a key.
 	assertion func(s *Schema, a []byte) ([]byte, error)
 	piece     func(k Piece, b []byte) ([]byte, error)
-	// The field takes lists the syntaxes whose values the form supports.
+	// The field "takes" lists the syntaxes whose values the form supports.
 	takes []string
 	// lenient is set if key and assertion accept bytes that break the syntax of assertions.
 	// MatchingRule.Assertion then validates the syntax first.

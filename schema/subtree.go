@@ -63,7 +63,7 @@ func (t *Subtree) Holds(rdns []dn.Norm, hasClass func(class string) bool) bool {
 	return t.refinement == nil || t.refinement.holds(hasClass)
 }
 
-// The function ends reports whether name is equal to the name ancestor or below it.
+// The function "ends" reports whether name is equal to the name ancestor or below it.
 func ends(name, ancestor []dn.Norm) bool {
 	return len(name) >= len(ancestor) && slices.Equal(name[len(name)-len(ancestor):], ancestor)
 }

@@ -112,7 +112,7 @@ func (c *record) values(a op.PartialAttribute, line int) error {
 	return nil
 }
 
-// The method next returns the line of the next value of an attribute.
+// The method "next" returns the line of the next value of an attribute.
 func (c *record) next(key string, line int) int {
 	i := c.read[key]
 	c.read[key]++

@@ -38,8 +38,8 @@ func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) ind
 	}
 }
 
-// Postings reads up to page columns of each row in one call for all rows. It then reads the
-// remaining columns of longer rows.
+// Postings first makes one call for all rows, which reads at most page columns of each row.
+// Then it reads the remaining columns of longer rows.
 func (x Index) Postings(ctx context.Context, r table.Reader, keys [][]byte) ([]*index.Set, error) {
 	rows := make([][]byte, len(keys))
 	for i, key := range keys {
@@ -126,9 +126,9 @@ func (x Index) backwards(ctx context.Context, r table.Reader, after []byte) inde
 	}
 }
 
-// wholeRow reads those ids of a row that are less than the argument limit, or all ids if limit
-// is nil. It yields them in reverse order. It reads all of them in one call, because a row
-// cannot be read in reverse order.
+// wholeRow reads those ids of a row that are less than limit, or all ids if limit is nil. It
+// yields them in reverse order. It reads all of them in one call, because a row cannot be read
+// in reverse order.
 func (x Index) wholeRow(ctx context.Context, r table.Reader, row, limit []byte, yield func(index.Candidate, error) bool) bool {
 	within := table.ColumnRange{Family: index.Info, To: limit}
 	got, err := r.Get(ctx, x.In, row, table.Select{Columns: []table.ColumnRange{within}})
