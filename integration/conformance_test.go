@@ -157,7 +157,7 @@ func find(base string, scope op.Scope, f string, attributes ...string) *op.Searc
 	return &op.Search{Base: base, Scope: scope, Filter: filter.MustParse(f), Attributes: attributes}
 }
 
-// The function with returns the search r after the function change has modified it.
+// The function "with" returns the search r after the function change has modified it.
 func with(r *op.Search, change func(r *op.Search)) *op.Search {
 	change(r)
 	return r

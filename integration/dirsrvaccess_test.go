@@ -8,8 +8,8 @@ import (
 )
 
 // dirsrvAccess are values of aci of several kinds for the top of the sample directory. Every
-// identity may read some attributes of each entry outside ou=people, so that it may search from
-// the bases of the questions. Anonymous clients may read nothing in ou=people.
+// identity may read some attributes of each entry outside ou=people, so that it may use the
+// search bases of the questions. Anonymous clients may read nothing in ou=people.
 var dirsrvAccess = []string{
 	`(targetattr="objectClass || ou || dc || ref")(version 3.0; acl "top"; allow (read, search, compare) userdn="ldap:///anyone";)`,
 	`(target="ldap:///ou=people,dc=example,dc=com")(targetattr="*")(version 3.0; acl "bound"; deny (all) userdn!="ldap:///all";)`,

@@ -112,8 +112,8 @@ func (x *ruled) report() {
 	}
 }
 
-// The method rules returns the change that puts a version of the rules in force. If open is not
-// set, no rule shows carLicense.
+// The method "rules" returns the change that puts a version of the rules in force. If open is
+// not set, no rule shows carLicense.
 func (x *ruled) rules(version int64, open bool) *ldap.ModifyRequest {
 	rules := []string{
 		fmt.Sprintf("version: allow users to read objectClass, cn, description=\"v%d\"", version%ruledModulus),

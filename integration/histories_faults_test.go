@@ -62,9 +62,9 @@ const lasts = 2 * historiesLease
 // effects.
 func (f *fault) during(e *event) bool { return e.ret >= f.at && e.call <= f.at+lasts }
 
-// The method stalls writes to the log, for each kind of fault, the longest time that an
+// The method "stalls" writes to the log, for each kind of fault, the longest time that an
 // operation at another server took during such a fault. This time may exceed the longest time
-// of an operation outside of faults by at most the duration bound.
+// that an operation took without a fault, but by at most the duration bound.
 func (r *run) stalls(bound time.Duration) {
 	peace := r.peace()
 	worst := map[string]time.Duration{}

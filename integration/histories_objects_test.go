@@ -12,7 +12,7 @@ import (
 type step interface {
 	object() string
 	initial() string
-	// The method next returns the state after the step. The result ok is false if the step is
+	// The method "next" returns the state after the step. The result ok is false if the step is
 	// impossible in the state, or if the step would return an output other than the given
 	// output. If the given output of an update is empty, it is not compared.
 	next(state, output string) (after string, ok bool)
@@ -123,7 +123,7 @@ func treeState(m map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// The function above returns the path of an entry's parent.
+// The function "above" returns the path of an entry's parent.
 func above(path string) string {
 	return path[:max(strings.LastIndexByte(path, '/'), 0)]
 }

@@ -125,8 +125,8 @@ func (r *run) worker(client, at int) *worker {
 	return &worker{r: r, client: client, at: at, forbidden: func(err error) { r.t.Errorf("client %d at server %d: %v", client, at, err) }}
 }
 
-// The method at returns the time since the start of the run. The method now returns the current
-// generation.
+// The method "at" returns the time since the start of the run. The method "now" returns the
+// current generation.
 func (r *run) at() time.Duration { return time.Since(r.began) }
 func (r *run) now() int          { return min(int(r.at()/generationTime), r.generations-1) }
 

@@ -87,7 +87,7 @@ func (w *worker) close() {
 	}
 }
 
-// The method one runs a single random operation on generation g.
+// The method "one" runs a single random operation on generation g.
 func (w *worker) one(g int) {
 	works := []func(int){w.count, w.exchange, w.appendBlind, w.appendKnowing, w.join, w.toggle, w.family, w.names, w.moves, w.wild, w.look}
 	works[rand.IntN(len(works))](g)
@@ -414,7 +414,7 @@ func (w *worker) family(g int) {
 	}
 }
 
-// The method names adds, deletes and renames entries that compete for a few names.
+// The method "names" adds, deletes and renames entries that compete for a few names.
 func (w *worker) names(g int) {
 	object, dn := anyOf("names", someTrees, g)
 	m, ok := w.readTree(g, object, dn)
@@ -566,7 +566,7 @@ func childOf(path string) string {
 	return strings.TrimPrefix(path+"/"+string("abc"[rand.IntN(3)]), "/")
 }
 
-// The function below returns the DN of an entry from its path and the DN of the tree's top.
+// The function "below" returns the DN of an entry from its path and the DN of the tree's top.
 func below(path, top string) string {
 	for name := range strings.SplitSeq(path, "/") {
 		if name != "" {

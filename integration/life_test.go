@@ -130,7 +130,7 @@ func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 	return 0, false
 }
 
-// The method at reports whether the directory shows the result of a step of a person's life.
+// The method "at" reports whether the directory shows the result of a step of a person's life.
 func (s *sight) at(p *person, step int) bool {
 	for _, other := range []int{1, 4} {
 		name := p.dn(other)

@@ -328,7 +328,7 @@ func writeAt(t *testing.T, s *oldServer, pause time.Duration) *writer {
 	return w
 }
 
-// The method more waits until the writer has tried n more changes.
+// The method "more" waits until the writer has tried n more changes.
 func (w *writer) more(t *testing.T, n int) {
 	t.Helper()
 	count := func() int {

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
-// These are the number of idle connections, and the memory in MiB that a server may use
-// with them.
+// The number of idle connections, and the memory in MiB that a server may use while these
+// connections are open.
 const (
 	multitude    = 10_000
 	multitudeMiB = 300

@@ -189,7 +189,7 @@ func (s *shelves) start(i int) {
 	awaitWriter(s.t, s.servers[i])
 }
 
-// The method back makes the attribute type multi-valued again.
+// The method "back" makes the attribute type multi-valued again.
 func (s *shelves) back() {
 	c := s.servers[0].admin()
 	eventually(s.t, "the type has many values again", func() error {

@@ -228,7 +228,7 @@ func questions() (qs []question) {
 	return append(qs, changes()...)
 }
 
-// The function changes returns operations that are refused, or that leave both servers in the
+// The function "changes" returns operations that are refused, or that leave both servers in the
 // same state.
 func changes() (qs []question) {
 	modify := func(name string, f func(r *ldap.ModifyRequest)) {

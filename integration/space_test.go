@@ -77,10 +77,10 @@ func writeRound(t *testing.T, p *partition.Partition, round int, add bool) {
 	}
 }
 
-// settledSize waits until the size of the tables of a prefix has not changed for some
-// time, and returns the size. HBase archives the files that compactions replaced only
-// after a delay. So if the size has settled but is larger than the parameter enough,
-// settledSize waits until a minute has passed.
+// settledSize waits until the size of the tables of a prefix has not changed for some time, and
+// returns the size. HBase archives the files that compactions have replaced, but only after a
+// delay. So if the size has settled but is larger than the parameter enough, settledSize waits
+// until a minute has passed.
 func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int64) (size int64) {
 	t.Helper()
 	end := time.Now().Add(time.Minute)

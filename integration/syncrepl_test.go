@@ -175,7 +175,7 @@ func (c *consumer) equals(provider string) {
 	})
 }
 
-// The function everything returns the entries of a directory as text, one string for each
+// The function "everything" returns the entries of a directory as text, one string for each
 // entry.
 func everything(url string) ([]string, error) {
 	c, err := dial(url, slapdAdmin, adminPassword)

@@ -59,7 +59,7 @@ func wantLeadingClock(t *testing.T, store string) {
 	p.stop()
 }
 
-// A counting is a counter in one attribute that many clients increment.
+// The type counting is a counter, in one attribute, that many clients increment.
 type counting struct {
 	t       *testing.T
 	count   atomic.Int64 // number of acknowledged increments

@@ -210,7 +210,7 @@ func (b *bank) sum(c *ldap.Conn, controls ...ldap.Control) error {
 	return nil
 }
 
-// The method past reads past states at each server, one for each time in b.times, and checks
+// The method "past" reads past states at each server, one for each time in b.times, and checks
 // the sum in each state.
 func (b *bank) past() {
 	for i := range b.seats {

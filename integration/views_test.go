@@ -27,8 +27,8 @@ const (
 	reserves     = 10 // number of people who come and go
 )
 
-// A shifts has people who change departments, are added and are deleted. It also has the views
-// that count and list these people.
+// The type shifts has people who change departments, are added and are deleted. It also has the
+// views that count and list these people.
 type shifts struct {
 	*fleet
 	tally

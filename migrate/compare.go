@@ -331,7 +331,7 @@ func (m *Move) tryName(ctx context.Context, s *partition.Snapshot, d *Difference
 // itsName is what Difference.Attributes contains if the names of the entry differ.
 const itsName = "its name"
 
-// The method now reads the current form of a difference's entry from the server.
+// The method "now" reads the current form of a difference's entry from the server.
 func (m *Move) now(ctx context.Context, d *Difference) (*ldap.Entry, error) {
 	e, err := m.ask.read(ctx, d.Name)
 	if err != nil || d.id == entry.Root {
@@ -382,5 +382,5 @@ func (m *Move) explain(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// The function since returns the time that has passed since t, rounded for messages.
+// The function "since" returns the time that has passed since t, rounded for messages.
 func since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Millisecond) }

@@ -212,8 +212,8 @@ func (m *Move) idle(ctx context.Context, done <-chan error, idle func(context.Co
 	}
 }
 
-// The method beside returns a copy of m, with connections of its own, that follows in place of
-// m.
+// The method "beside" returns a copy of m, with connections of its own, that follows in place
+// of m.
 func (m *Move) beside() (*Move, error) {
 	src, err := m.src.Again()
 	if err != nil {

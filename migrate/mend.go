@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// A copied is an entry of the other server, translated to the form in which this
+// The type copied is an entry of the other server, translated to the form in which this
 // directory stores it.
 type copied struct {
 	name       dn.DN
@@ -105,10 +105,9 @@ func put(ctx context.Context, tx *partition.Tx, c *copied) (changed bool, err er
 	return true, tx.Modify(ctx, c.name, changes)
 }
 
-// locate finds the entry of the directory with the id of c or, if the server shows no
-// ids, with the name of c. If there is no such entry, the error is an occupied if another
-// entry has the name. Otherwise the error is a partition.Error with the problem
-// NoSuchEntry.
+// locate finds the entry of the directory with the id of c or, if the server shows no ids, with
+// the name of c. If there is no such entry, the error is of the type occupied if another entry
+// has the name. Otherwise the error is a partition.Error with the problem NoSuchEntry.
 func locate(ctx context.Context, s *partition.Snapshot, c *copied) (partition.Located, error) {
 	if c.id == entry.Root {
 		return s.Find(ctx, c.name)
@@ -209,7 +208,7 @@ func changesTo(s *schema.Schema, e *entry.Entry, c *copied) (changes []op.Modifi
 	return changes
 }
 
-// A described is an attribute description.
+// The type described is an attribute description.
 type described struct {
 	typ     *schema.AttributeType
 	options string

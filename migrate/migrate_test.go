@@ -53,7 +53,7 @@ func newPartition(t testing.TB) *partition.Partition {
 	return p
 }
 
-// An old is a server from which a directory is moved, behind a proxy that can cut its
+// The type old is a server from which a directory is moved, behind a proxy that can cut its
 // connections.
 type old struct {
 	t    testing.TB

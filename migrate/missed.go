@@ -120,7 +120,7 @@ type lister struct {
 	inner []string // bases below the subtree, which are listed separately
 }
 
-// The method there lists the server's entries.
+// The method "there" lists the server's entries.
 func (l *lister) there(ctx context.Context, base string) (map[entry.ID]outline, error) {
 	list := map[entry.ID]outline{}
 	err := l.m.ids(ctx, l.m.ask, base, []string{modifyTimestamp}, func(c *copied) {
@@ -131,7 +131,7 @@ func (l *lister) there(ctx context.Context, base string) (map[entry.ID]outline, 
 	return list, err
 }
 
-// The method here lists the directory's entries.
+// The method "here" lists the directory's entries.
 func (l *lister) here(ctx context.Context, base string) (map[entry.ID]outline, error) {
 	list := map[entry.ID]outline{}
 	t := l.s.Schema().Attribute(modifyTimestamp)

@@ -51,10 +51,10 @@ type Move struct {
 	// No commit names a refused entry, so a comparison of the entries in later commits would
 	// miss these entries.
 	refused map[suspect]bool
-	// The field again is set if the next refresh must begin without a cookie, because a refresh
-	// with a cookie could leave a difference between the directory and the server.
+	// The field "again" is set if the next refresh must begin without a cookie, because a
+	// refresh with a cookie could leave a difference between the directory and the server.
 	again bool
-	// The map others contains the entries that have one id in the synchronization and another
+	// The map "others" contains the entries that have one id in the synchronization and another
 	// id in the directory. It maps the first id to the second. The map is complete if mapped is
 	// set.
 	others map[entry.ID]entry.ID
@@ -304,7 +304,7 @@ func readCursor(ctx context.Context, s *partition.Snapshot) (c cursor, err error
 // written notes that the cursor has been written.
 func (m *Move) written() { m.saved = m.cursor.marshal() }
 
-// The method own returns an error if another process follows, or if the directory no longer
+// The method "own" returns an error if another process follows, or if the directory no longer
 // follows.
 func (m *Move) own(ctx context.Context, tx *partition.Tx) error {
 	if follow.Of(&tx.Snapshot) == nil {
@@ -350,7 +350,7 @@ func (m *Move) load(ctx context.Context) (int, error) {
 // errStopped ends a stream whose reader wants no more.
 var errStopped = errors.New("stopped")
 
-// The method records yields the entries of a subtree as records, and stores the cookie of the
+// The method "records" yields the entries of a subtree as records, and stores the cookie of the
 // subtree in cookies.
 func (m *Move) records(ctx context.Context, base string, cookies map[string][]byte, yield func(*ldif.Record) bool) error {
 	inner := m.src.inner(base)

@@ -79,7 +79,7 @@ func productOf(root *ldap.Entry) product {
 	return unknown
 }
 
-// The method own reports whether a naming context contains the server's own data.
+// The method "own" reports whether a naming context contains the server's own data.
 func (p *product) own(context string) bool {
 	for _, c := range p.contexts {
 		if strings.EqualFold(c, context) {
@@ -89,7 +89,7 @@ func (p *product) own(context string) bool {
 	return false
 }
 
-// The method all returns the filter that every entry matches.
+// The method "all" returns the filter that every entry matches.
 func (p *product) all() string {
 	if p.hidden == "" {
 		return "(objectClass=*)"

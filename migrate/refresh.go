@@ -114,7 +114,7 @@ func (r *refresh) consume(ctx context.Context, queue <-chan *event, caught func(
 // mostBatch is the largest number of events in one commit.
 const mostBatch = 128
 
-// The function next returns the next event if the queue has an event now. It does not wait.
+// The function "next" returns the next event if the queue has an event now. It does not wait.
 func next(queue <-chan *event) (*event, bool) {
 	select {
 	case ev, ok := <-queue:
@@ -232,8 +232,8 @@ func (r *refresh) end(ctx context.Context, end *refreshed) error {
 	return r.m.apply(ctx, nil, r.next(r.cookie, true, false))
 }
 
-// The method next returns the cursor after a batch. The parameter ahead is set if changes were
-// copied that are newer than the cookie.
+// The method "next" returns the cursor after a batch. The parameter ahead is set if changes
+// were copied that are newer than the cookie.
 func (r *refresh) next(cookie []byte, done, ahead bool) *cursor {
 	c := r.m.cursor.clone()
 	if done && len(cookie) > 0 {
@@ -463,8 +463,8 @@ func (a *action) entryID() entry.ID {
 	return a.del
 }
 
-// isOlderThan reports whether a and later are copies with the same name, so that a is
-// unnecessary. The caller must pass two actions on the same entry.
+// isOlderThan reports whether the action a is unnecessary, because a and the action later are
+// copies with the same name. The caller must pass two actions on the same entry.
 func (a *action) isOlderThan(later *action) bool {
 	return a.put != nil && later.put != nil && a.put.name.String() == later.put.name.String()
 }
@@ -534,7 +534,7 @@ func (a *action) do(ctx context.Context, tx *partition.Tx) (bool, error) {
 	return true, tx.Delete(ctx, name)
 }
 
-// The method one makes a single change. If another entry of the directory has the name, it
+// The method "one" makes a single change. If another entry of the directory has the name, it
 // calls displace and tries again. If the parent is missing, it copies the parent from the
 // server and tries again. The map busy contains the entries that wait until this change is
 // made.
@@ -619,8 +619,8 @@ func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[
 // one entry.
 const mostDisplaced = 5000
 
-// The method above copies the parent of the entry c. It returns an error if the server does not
-// have the parent.
+// The method "above" copies the parent of the entry c. It returns an error if the server does
+// not have the parent.
 func (m *Move) above(ctx context.Context, c *copied, busy map[entry.ID]bool) (bool, error) {
 	e, err := m.ask.read(ctx, c.name.Parent().String())
 	if err != nil {

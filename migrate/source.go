@@ -271,8 +271,8 @@ func (s *Source) limited(err error) error {
 	return err
 }
 
-// The function below reports whether name is equal to base or below base. It ignores case, but
-// no other differences in spelling.
+// The function "below" reports whether name is equal to base or below base. It ignores case,
+// but no other differences in spelling.
 func below(name, base string) bool {
 	n, err := dn.Parse(name)
 	b, err2 := dn.Parse(base)
