@@ -79,7 +79,7 @@ func (w *branched) merge(b *branches.Branch) (table.Revision, error) {
 	return b.Merge(context.Background(), partition.By{Name: "cn=merger"})
 }
 
-// The function found returns the RDNs of the entries in s that match a filter. It closes s.
+// The function "found" returns the RDNs of the entries in s that match a filter. It closes s.
 func found(t *testing.T, s *partition.Snapshot, f string) string {
 	t.Helper()
 	defer s.Close()

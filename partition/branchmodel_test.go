@@ -47,9 +47,9 @@ func (m lineModel) String() string {
 	return b.String()
 }
 
-// A touch records how an operation touched a person. The field how is "x" if the operation made
-// or deleted the entry, "u" if it replaced an attribute, and "v" with the value if it added a
-// value.
+// A touch records how an operation touched a person. The field "how" is "x" if the operation
+// made or deleted the entry, "u" if it replaced an attribute, and "v" with the value if it
+// added a value.
 type touch struct{ name, how string }
 
 // clash reports whether two operations on different lines are in conflict.

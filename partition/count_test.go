@@ -41,7 +41,7 @@ func newCounted(t *testing.T, cache int64) counted {
 
 const noCache = 1 // a cache of one byte, which keeps nothing
 
-// The method touched returns the number of keys that f reads and writes, plus the number of
+// The method "touched" returns the number of keys that f reads and writes, plus the number of
 // seeks.
 func (c counted) touched(f func()) int64 {
 	c.Helper()

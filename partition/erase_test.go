@@ -225,7 +225,7 @@ func (l *life) rows(name string) (keys [][]byte) {
 	return keys
 }
 
-// The method at returns the state that keep recorded under a name, with one line of text for
+// The method "at" returns the state that keep recorded under a name, with one line of text for
 // each entry.
 func (l *life) at(moment string) (entries []string) {
 	l.t.Helper()

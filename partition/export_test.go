@@ -53,8 +53,8 @@ func (s *Snapshot) Uncached() *Snapshot {
 // DB returns the transactional store.
 func (p *Partition) DB() *txn.DB { return p.k.DB }
 
-// Remembers reports whether the cache of entries contains the entry, or the cache of names or
-// of children contains anything.
+// Remembers reports whether the cache of entries contains the entry, or whether the cache of
+// names or the cache of children contains anything at all.
 func (p *Partition) Remembers(id entry.ID) bool {
 	s := p.Snapshot()
 	defer s.Close()

@@ -19,7 +19,7 @@ import (
 
 var kinds = map[changes.EffectKind]string{changes.Added: "add", changes.Deleted: "delete", changes.Modified: "modify", changes.Moved: "move"}
 
-// The function told returns one line for each commit after a frontier. The line describes the
+// The function "told" returns one line for each commit after a frontier. The line describes the
 // effects of the commit.
 func told(t *testing.T, p *partition.Partition, after revision.Frontier) (lines []string) {
 	t.Helper()

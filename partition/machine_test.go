@@ -412,8 +412,8 @@ func (m *machine) searchOne(t *rapid.T, s *partition.Snapshot, want *model, q pa
 	}
 }
 
-// The method found runs a search in two parts. The second part continues behind the last result
-// of the first part.
+// The method "found" runs a search in two parts. The second part continues behind the last
+// result of the first part.
 func (m *machine) found(t *rapid.T, s *partition.Snapshot, q partition.Query) (names []string) {
 	stop := rapid.IntRange(1, 5).Draw(t, "page")
 	for r, err := range s.Search(m.ctx, q) {

@@ -59,7 +59,7 @@ func (m *model) key(name dn.DN) string {
 
 func (m *model) find(name dn.DN) *modelEntry { return m.entries[m.key(name)] }
 
-// The method below returns the entries below the entry with the given name.
+// The method "below" returns the entries below the entry with the given name.
 func (m *model) below(name dn.DN) (es []*modelEntry) {
 	k := m.key(name)
 	for _, key := range slices.Sorted(maps.Keys(m.entries)) {
@@ -80,7 +80,7 @@ func (m *model) describe(d string) (*schema.AttributeType, string) {
 	return t, t.Name() + options
 }
 
-// The function same reports whether two values of a type are equal.
+// The function "same" reports whether two values of a type are equal.
 func same(t *schema.AttributeType, a, b string) bool {
 	if t.Equality == nil || t.Secret() {
 		return a == b
@@ -109,7 +109,7 @@ func (m *model) put(e *modelEntry, d string, values [][]byte) partition.Problem 
 	return 0
 }
 
-// The method names adds the values of an RDN that the entry does not have.
+// The method "names" adds the values of an RDN that the entry does not have.
 func (m *model) names(e *modelEntry, rdn dn.RDN) {
 	for _, ava := range rdn {
 		t, d := m.describe(ava.Type)
@@ -163,7 +163,7 @@ func (m *model) addSuperclasses(e *modelEntry) {
 	}
 }
 
-// The method several reports whether a description of a SINGLE-VALUE type has more than one
+// The method "several" reports whether a description of a SINGLE-VALUE type has more than one
 // value.
 func (m *model) several(e *modelEntry) bool {
 	for d, vs := range e.values {

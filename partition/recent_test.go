@@ -51,9 +51,9 @@ func TestRecentModifications(t *testing.T) {
 					if err := changePeople(ctx, tx, r, people); err != nil || attempts > 1 || r.IntN(4) > 0 {
 						return err
 					}
-					// An inner transaction commits before the outer one, only in the first
-					// attempt: a later attempt may keep other transactions out, and would then
-					// wait for itself.
+					// An inner transaction commits before the outer transaction. This happens
+					// only in the first attempt: a later attempt may keep other transactions
+					// out, so the two transactions would wait for each other.
 					_ = update(t, p, func(tx *partition.Tx) error { return changePeople(ctx, tx, r, people) })
 					return nil
 				})

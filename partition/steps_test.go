@@ -382,8 +382,8 @@ func (k *killed) decided(t *testing.T) (inForce bool) {
 	return inForce
 }
 
-// goesOn checks that the next change of the schema succeeds, and then an addition that it
-// allows.
+// goesOn checks that the next change of the schema succeeds, and that an entry that conforms to
+// the new schema can then be added.
 func (k *killed) goesOn(t *testing.T) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the next change after call %d", k.n), func() bool {

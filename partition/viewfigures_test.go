@@ -192,7 +192,7 @@ func (f *figures) await(done func() bool) {
 }
 
 // built reports whether all views, and the numbers of subordinates, are kept. If a view has
-// failed, it fails the test and returns true.
+// failed, built fails the test and returns true.
 func (f *figures) built() bool {
 	ctx := context.Background()
 	s := f.p.Snapshot()

@@ -52,7 +52,7 @@ const (
 // Name is the name of the entry that is the parent of the definitions.
 const Name = view.Name
 
-// Definitions returns the definitions in a state, sorted by name. The map wrong contains the
+// Definitions returns the definitions in a state, sorted by name. The map "wrong" contains the
 // ids of the entries that are not valid definitions, each with the reason.
 func Definitions(ctx context.Context, s *partition.Snapshot) (defs []*Definition, wrong map[entry.ID]error, err error) {
 	return view.Definitions(ctx, s.State())

@@ -253,7 +253,7 @@ func valuesOf(e *entry.Entry, description string) [][]byte {
 	return nil
 }
 
-// The function same reports whether two attributes have the same values, in any order.
+// The function "same" reports whether two attributes have the same values, in any order.
 func same(a, b [][]byte) bool {
 	if len(a) != len(b) || slices.EqualFunc(a, b, bytes.Equal) {
 		return len(a) == len(b)

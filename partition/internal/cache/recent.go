@@ -88,8 +88,8 @@ func (r *Recent) removeOldest() {
 	}
 }
 
-// Find returns the modifications of an entry by the commits first and last. A result is nil if
-// Recent does not contain the modification.
+// Find returns the modification of an entry by the commit first, and the modification by the
+// commit last. A result is nil if Recent does not contain the modification.
 func (r *Recent) Find(id entry.ID, first, last table.Revision) (before, after *Modification) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

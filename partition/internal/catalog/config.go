@@ -220,7 +220,7 @@ func (h *Header) Write(ctx context.Context, s table.Store) error {
 	return nil
 }
 
-// The method without returns a copy of the header. The copy lacks the indexes for which the
+// The method "without" returns a copy of the header. The copy lacks the indexes for which the
 // function gone returns true.
 func (h *Header) without(gone func(HeaderIndex) bool) *Header {
 	if !slices.ContainsFunc(h.Indexes, gone) {

@@ -56,11 +56,11 @@ func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
 	return next, nil
 }
 
-// The method since returns the last commit that changed the subschema or the settings of the
+// The method "since" returns the last commit that changed the subschema or the settings of the
 // catalog.
 func (c *Catalog) since() table.Revision { return max(c.Subschema.Since, c.Header.Since) }
 
-// The method at returns a catalog for the schema and the settings of a state. The result is a
+// The method "at" returns a catalog for the schema and the settings of a state. The result is a
 // copy of c if c already has this schema and these settings, and a new catalog otherwise.
 func (c *Catalog) at(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	next, err := c.schemaAt(ctx, s)
@@ -91,8 +91,8 @@ func (c *Catalog) schemaAt(ctx context.Context, s *txn.Snapshot) (*Catalog, erro
 	return c.withSubschema(own)
 }
 
-// withSubschema returns a catalog with the same configuration for a subschema. If the
-// schema is the same, the new catalog has the same types and caches.
+// withSubschema returns a catalog that has the same configuration, but the given subschema. If
+// the schema is the same, the new catalog has the same types and caches.
 func (c *Catalog) withSubschema(own *Subschema) (next *Catalog, err error) {
 	if own.SameAs(c.Subschema) {
 		same := *c
@@ -120,8 +120,8 @@ func (c *Catalog) expect(own *Subschema) error {
 	return nil
 }
 
-// Of returns a catalog with the same configuration for the schema of a subschema. The new
-// catalog has its own caches.
+// Of returns a catalog that has the same configuration, but the schema of the given subschema.
+// The new catalog has its own caches.
 func (c *Catalog) Of(own *Subschema) (*Catalog, error) {
 	s, err := own.over(c.p.Base)
 	if err != nil {

@@ -95,8 +95,8 @@ type Keeper struct {
 	// Recent is used only on an embedded store, while there are views.
 	Recent cache.Recent
 	// WantsSubordinates is set when Subordinates was asked for numbers that were not known, or
-	// when package view finds that it has kept them before. From then on package view keeps
-	// these numbers.
+	// when package view finds that it has kept such numbers before. From then on package view
+	// keeps these numbers.
 	WantsSubordinates atomic.Bool
 	// KeepToBoth checks that the entries that a transaction changed also conform to an
 	// announced schema. It is called at the end of a transaction while a schema is

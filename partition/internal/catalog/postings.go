@@ -70,8 +70,8 @@ func (x KeptIndex) Equal(ctx context.Context, r table.Reader, key, after []byte)
 	return x.keep(ctx, s, key)
 }
 
-// keep streams the candidates of a value. If the caller reads the stream to its end and
-// the candidates are not too many, keep caches the candidates. Otherwise it caches only
+// keep streams the candidates of a value. If the caller reads the stream to its end and the
+// candidates are not too many, keep adds the candidates to the cache. Otherwise it caches only
 // that the value has more than a certain number of candidates.
 func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.Candidates {
 	most := x.largest()
@@ -147,8 +147,8 @@ func (x KeptIndex) put(key []byte, p *cache.Posting) {
 	x.kept.Set(cache.ValuesKey{Typ: x.typ, Text: string(key)}, p)
 }
 
-// The method known returns the posting of a value as a snapshot shows it. It returns nil if the
-// posting is not in memory, or if bringing it up to date fails or would cost too much.
+// The method "known" returns the posting of a value as a snapshot shows it. It returns nil if
+// the posting is not in memory, or if bringing it up to date fails or would cost too much.
 func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
 	p, ok := x.kept.GetIfPresent(cache.ValuesKey{Typ: x.typ, Text: string(key)})
 	if !ok || p.Set == nil {

@@ -24,9 +24,9 @@ type upTo struct {
 	all     bool // at the time in the field since, there was no commit after w
 }
 
-// Reach records that all views that have begun show the commits up to the revision w. The
-// caller passes as touched what DB.Touched returned at w or earlier. It passes true as all if
-// there is no newer commit now.
+// Reach notes that all views that have begun show the commits up to the revision w. The caller
+// passes as touched what DB.Touched returned at w or earlier. It passes true as all if there is
+// no newer commit now.
 func (p *Progress) Reach(w table.Revision, touched uint64, now time.Time, all bool) {
 	since := w.Time()
 	if all {
@@ -35,7 +35,7 @@ func (p *Progress) Reach(w table.Revision, touched uint64, now time.Time, all bo
 	p.upTo.Store(&upTo{w, touched, since, all})
 }
 
-// Begin records that the first commit after Reach was made at the time now. It does nothing
+// Begin notes that the first commit after Reach was made at the time now. It does nothing
 // unless true was passed to Reach as all.
 func (p *Progress) Begin(now time.Time) {
 	if at := p.upTo.Load(); at != nil && at.all {
@@ -43,7 +43,7 @@ func (p *Progress) Begin(now time.Time) {
 	}
 }
 
-// Stop records that this server does not keep views.
+// Stop notes that this server does not keep views.
 func (p *Progress) Stop() { p.upTo.Store(nil) }
 
 // A Lag says how far views are behind the commits.

@@ -88,9 +88,9 @@ func (p *Keeper) readSubschema(ctx context.Context, r table.Reader) (*Subschema,
 	return own, err
 }
 
-// The method over returns the schema that a subschema and the built-in schema define together.
-// An added definition overrides the built-in definition, even if a newer version of the program
-// has changed the built-in definition.
+// The method "over" returns the schema that a subschema and the built-in schema define
+// together. An added definition overrides the built-in definition, even if a newer version of
+// the program has changed the built-in definition.
 func (own *Subschema) over(base *schema.Schema) (*schema.Schema, error) {
 	if len(own.Added)+len(own.Removed) == 0 {
 		return base, nil

@@ -52,8 +52,8 @@ func (e *erasure) called(ctx context.Context) (map[entry.ID]bool, error) {
 }
 
 // children returns the tenures of the entries that had the given RDN below a parent. The
-// parameter above contains the tenures of the parents. Each tenure is limited to the tenure of
-// its parent.
+// parameter "above" contains the tenures of the parents. Each tenure is limited to the tenure
+// of its parent.
 func (e *erasure) children(ctx context.Context, above []tenure, rdn dn.Norm) (found []tenure, err error) {
 	for _, a := range above {
 		all, err := e.tenures(ctx, tree.Key(a.id, rdn))
@@ -132,8 +132,8 @@ func (e *erasure) holders(ctx context.Context, key []byte) (states []tenure, err
 	return states, nil
 }
 
-// The type until is the table.View that shows all cells up to a revision. Only a revision up to
-// which all commits are decided may be used.
+// The type "until" is the table.View that shows all cells up to a revision. Only a revision up
+// to which all commits are decided may be used.
 type until table.Revision
 
 func (r until) Max() table.Revision           { return table.Revision(r) }

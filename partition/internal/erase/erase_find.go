@@ -31,8 +31,9 @@ type finding struct {
 	norms []table.Cell
 	// own contains the keys of values that are removed from indexes for this entry only.
 	own keySet
-	// The map parents contains all parents that the entry ever had. The map names contains all
-	// normalised RDNs that it ever had, and the map lost contains the RDNs that are removed.
+	// The map "parents" contains all parents that the entry ever had. The map "names" contains
+	// all normalised RDNs that it ever had, and the map "lost" contains the RDNs that are
+	// removed.
 	parents     map[entry.ID]bool
 	names, lost map[dn.Norm]bool
 	// nodes contains the entry's positions in the tree, by the revisions that wrote them.
@@ -145,7 +146,8 @@ func (e *erasure) loses(f *finding, node *master.Node) bool {
 	return err == nil && e.target.inDN(name)
 }
 
-// lose records that the name in node must be removed: the entry's entryUUID replaces it.
+// lose notes in the finding that the name in node must be removed: the entry's entryUUID
+// replaces it.
 func (f *finding) lose(r table.Revision, node *master.Node, k *catalog.Types) {
 	f.lost[node.NormRDN] = true
 	for _, c := range Unnamed(k, f.id).Cells() {
@@ -219,7 +221,7 @@ func (e *erasure) losesValue(f *finding, t *schema.AttributeType, v []byte) bool
 	})
 }
 
-// The method goes reports whether a column of normAttributes must be removed.
+// The method "goes" reports whether a column of normAttributes must be removed.
 func (f *finding) goes(c *table.Cell) bool {
 	i, _ := slices.BinarySearchFunc(f.norms, *c, table.Cell.Compare)
 	for ; i < len(f.norms) && f.norms[i].Compare(*c) == 0; i++ {
@@ -275,8 +277,8 @@ func (e *StandingError) add(name string) {
 	}
 }
 
-// The method stands reports whether the present state still contains some of the data that must
-// be erased from an entry.
+// The method "stands" reports whether the present state still contains some of the data that
+// must be erased from an entry.
 func (e *erasure) stands(ctx context.Context, f *finding) (bool, error) {
 	if f.all {
 		return false, nil

@@ -159,7 +159,7 @@ func (e *erasure) lostKeys(x *catalog.Indexed) (keys [][]byte) {
 
 // treeRows returns all rows of the tree that entries with findings may ever have had: it
 // combines all parents of an entry with all its names. The result rows maps the key of each row
-// to these entries. The result lost says for each row whether its key contains a name to be
+// to these entries. The result "lost" says for each row whether its key contains a name to be
 // removed.
 func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) {
 	rows, lost = map[string][]*finding{}, map[string]bool{}
@@ -183,8 +183,8 @@ func (e *erasure) treeRows() (rows map[string][]*finding, lost map[string]bool) 
 	return rows, lost
 }
 
-// The method names removes the keys of lost values from the tree. If the key of a row contains
-// a lost name, it moves the row to a new key.
+// The method "names" removes the keys of lost values from the tree. If the key of a row
+// contains a lost name, it moves the row to a new key.
 func (e *erasure) names(ctx context.Context) error {
 	rows, lost := e.treeRows()
 	redactions := rowSet{}
@@ -338,7 +338,7 @@ func (m *mover) Write(ctx context.Context) error {
 	return nil
 }
 
-// The method entries removes the lost values from master and overwrites the lost names.
+// The method "entries" removes the lost values from master and overwrites the lost names.
 func (e *erasure) entries(ctx context.Context) error {
 	rows := rowSet{}
 	for _, f := range e.findings {

@@ -67,13 +67,13 @@ func (t *target) key(of *schema.AttributeType) ([]byte, bool) {
 	return k.key, k.ok
 }
 
-// The method concerns reports whether erasing the target removes values from attributes of the
-// given type. It returns false if the target is a name.
+// The method "concerns" reports whether erasing the target removes values from attributes of
+// the given type. It returns false if the target is a name.
 func (t *target) concerns(of *schema.AttributeType) bool {
 	return t.norms == nil && (t.typ == nil || of.Is(t.typ))
 }
 
-// The method is reports whether a value of a type is the value to be erased.
+// The method "is" reports whether a value of a type is the value to be erased.
 func (t *target) is(of *schema.AttributeType, v []byte) bool {
 	if !t.concerns(of) {
 		return false
@@ -172,7 +172,7 @@ func isWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) ||
 // erasedText replaces erased text in the journal.
 const erasedText = "(erased)"
 
-// The method without returns a name with the erased parts replaced.
+// The method "without" returns a name with the erased parts replaced.
 func (t *target) without(text string) string {
 	name, err := dn.Parse(text)
 	if err != nil {

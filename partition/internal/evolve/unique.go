@@ -60,8 +60,8 @@ func SetUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique, on bool
 
 // installUnless installs h, waits until all servers apply it, and then calls the function wrong
 // to check the entries. If this function returns an error, or the wait fails, installUnless
-// calls takeBack. If takeBack fails too, the error contains the argument stays, a text that
-// says what remains installed.
+// calls takeBack. If takeBack fails too, the text of the error contains the parameter stays,
+// which says what remains installed.
 func installUnless(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *catalog.Header, wrong func() error, takeBack func(context.Context) error, stays string) error {
 	r, err := install(ctx, p, from, h)
 	if err != nil {

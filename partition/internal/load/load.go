@@ -46,8 +46,8 @@ type LoadOptions struct {
 	// Progress, if set, is called from time to time by Commit.
 	Progress func(done, of float64)
 	// CheckOnly makes the load check entries and write nothing. Other transactions can commit
-	// meanwhile. The load does not notice changes that these transactions make after Load. The
-	// caller must not call Write or Commit.
+	// meanwhile. The load does not notice changes that these transactions make after Load was
+	// called. The caller must not call Write or Commit.
 	CheckOnly bool
 }
 
@@ -69,9 +69,9 @@ type Loader struct {
 	empty bool            // there were no entries before the load: do not read the store
 
 	// names maps the hash of a name to the id of the name's entry. The id is zero if the entry
-	// was refused, and aliasID if the entry is an alias. The map ids contains the entryUUIDs of
-	// the entries that have one before they are loaded. It also maps each value of a unique
-	// attribute to the entry that has the value.
+	// was refused, and aliasID if the entry is an alias. The map ids contains the entryUUIDs
+	// that entries had before they were loaded. It also maps each value of a unique attribute
+	// to the entry that has the value.
 	names, ids *spill.Map
 	awaited    awaited
 
@@ -373,8 +373,8 @@ func (l *Loader) checkUnused(ctx context.Context, id entry.ID) error {
 
 func hashID(id entry.ID) spill.Key { return hashOf(id[:]) }
 
-// Refuse records that the caller has refused the record with this name. For an entry below
-// this name, Link then returns an error that says that the superior was refused.
+// Refuse notes that the caller has refused the record with this name. For an entry below this
+// name, Link then returns an error that says that the superior was refused.
 func (l *Loader) Refuse(name dn.DN) error {
 	norms, err := name.Normalize(l.catalog.Load().Schema)
 	if err != nil || len(norms) == 0 {

@@ -173,7 +173,7 @@ func (r *referrers) recall(name *dn.Name) *cache.Referrers {
 	return kept
 }
 
-// keep caches the Referrers of a name.
+// keep adds the Referrers of a name to the cache.
 func (r *referrers) keep(name *dn.Name, read *cache.Referrers) {
 	if read.AsOf != 0 {
 		r.s.Catalog.Cache.Referrers.Set(r.key(name), read)

@@ -113,8 +113,8 @@ type finder struct {
 	// lookForDerived finds them.
 	derived []*schema.AttributeType
 	looked  bool
-	// The function only, if set, selects the results: the search omits a matching entry if the
-	// function returns false for it.
+	// The field only, if it is not nil, is a function that selects the results: the search
+	// omits a matching entry if the function returns false for it.
 	only   func(e *entry.Entry, position []byte) bool
 	result Result
 }

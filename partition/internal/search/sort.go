@@ -255,7 +255,7 @@ func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, afte
 	return more
 }
 
-// The method stands reports whether position is the index row of the entry's least value. The
+// The method "stands" reports whether position is the index row of the entry's least value. The
 // entry's other values have index rows too, and the search ignores these.
 func (k *SortKey) stands(e *entry.Entry, position []byte) bool {
 	least := k.Least(e)

@@ -190,7 +190,7 @@ func (s *Snapshot) Locate(ctx context.Context, name dn.DN) (pl Place, err error)
 }
 
 // Path returns the ids of the entries from the naming context down to the entry with the
-// normalised RDNs norms. The result found is false if one of these entries does not exist.
+// normalised RDNs norms. The result "found" is false if one of these entries does not exist.
 func (s *Snapshot) Path(ctx context.Context, norms []dn.Norm) (ids []entry.ID, found bool, err error) {
 	pl := Place{Norms: norms}
 	err = s.locate(ctx, &pl, func(id entry.ID) { ids = append(ids, id) })

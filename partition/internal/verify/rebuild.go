@@ -95,8 +95,8 @@ func (r *rebuilder) run(ctx context.Context) (int, error) {
 	return r.f.entries, h.Write(ctx, r.p.Store)
 }
 
-// clear records that no index is complete, so that no search uses an index, and empties
-// the tables of the indexes.
+// clear stores in the settings that no index is complete, so that no search uses an index. It
+// also empties the tables of the indexes.
 func (r *rebuilder) clear(ctx context.Context) (*catalog.Catalog, []*schema.AttributeType, error) {
 	old := r.v.s.Catalog
 	h := *old.Header
@@ -121,7 +121,7 @@ func (r *rebuilder) clear(ctx context.Context) (*catalog.Catalog, []*schema.Attr
 	return c, types, err
 }
 
-// The method each calls f for every entry. It skips rows that are not entries; Verify reports
+// The method "each" calls f for every entry. It skips rows that are not entries; Verify reports
 // these rows.
 func (r *rebuilder) each(ctx context.Context, f func(context.Context, *subject) error) error {
 	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes}}

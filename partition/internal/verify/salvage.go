@@ -91,7 +91,7 @@ func gapText(tbl string, r table.Range) string {
 	return fmt.Sprintf("rows of table %s from %x up to %x", tbl, r.Start, r.End)
 }
 
-// The method names reads the names of all entries.
+// The method "names" reads the names of all entries.
 func (w *salvage) names(ctx context.Context) error {
 	for row, err := range w.scan(ctx, w.s.Keeper.Master, table.Select{Families: []table.Family{master.TreeInfo}}) {
 		if err != nil {

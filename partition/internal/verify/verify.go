@@ -156,7 +156,7 @@ func (v *verifier) unique(ctx context.Context) error {
 	return nil
 }
 
-// The method found calls VerifyOptions.Found with a finding.
+// The method "found" calls VerifyOptions.Found with a finding.
 func (v *verifier) found(ctx context.Context, f Fault, tbl string, id entry.ID, format string, args ...any) error {
 	x := &Finding{Fault: f, Table: tbl, ID: id, Text: fmt.Sprintf(format, args...)}
 	if id != catalog.Root {

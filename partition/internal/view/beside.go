@@ -10,8 +10,8 @@ import (
 // catch up with the commits. During the first step and after every step, the manager also
 // updates the other views, so that they do not fall behind.
 
-// While the steps of one view take long, the manager also updates the other views. A beside is
-// the state of these updates.
+// While the steps of one view take long, the manager also updates the other views. The type
+// beside is the state of these updates.
 type beside struct {
 	last    time.Time
 	running bool

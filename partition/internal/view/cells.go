@@ -132,10 +132,9 @@ func marshal(cell any) []byte {
 	return b
 }
 
-// swap replaces a cell's content, old, by the argument value, and reports whether the cell then
-// contains the new value. It writes nothing if the cell's content is not old. If the store
-// returns false or an error, swap reads the cell, because the write may have taken effect
-// nevertheless.
+// swap replaces the content of a cell by value, if the content is equal to old. It reports
+// whether the cell then contains value. If the store returns false or an error, swap reads the
+// cell, because the write may have taken effect nevertheless.
 func swap(ctx context.Context, k *catalog.Keeper, id entry.ID, column, old, value []byte) (bool, error) {
 	t := k.DB.Table(tableName)
 	c := table.Cell{Family: family, Qualifier: column, Value: value}
@@ -171,7 +170,7 @@ func (l lane) swapCursor(ctx context.Context, k *catalog.Keeper, id entry.ID, c 
 	return swap(ctx, k, id, l.cursorColumn(), old, c.raw)
 }
 
-// The function ended returns the generations of the definitions that are not in defs any more
+// The function "ended" returns the generations of the definitions that are not in defs any more
 // but still have cells. The map's keys are the ids of the definitions.
 func ended(ctx context.Context, k *catalog.Keeper, defs []*Definition) (map[entry.ID]generation, error) {
 	gone := map[entry.ID]generation{}

@@ -83,7 +83,7 @@ type Definition struct {
 	key string
 }
 
-// Definitions returns the definitions in a state, sorted by name. The map wrong contains the
+// Definitions returns the definitions in a state, sorted by name. The map "wrong" contains the
 // ids of the entries that are not valid definitions, each with the reason.
 func Definitions(ctx context.Context, s *state.Snapshot) (defs []*Definition, wrong map[entry.ID]error, err error) {
 	at, found, err := top(ctx, s)

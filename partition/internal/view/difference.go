@@ -92,7 +92,7 @@ func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most i
 
 // difference returns the parts of a lane in the newer state, less the parts of the lane in the
 // older state. t describes what was touched by the commits that only the newer state shows. The
-// parameter kept reads the records as of the older state.
+// parameter "kept" reads the records as of the older state.
 func (l lane) difference(ctx context.Context, d *Definition, older, newer *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if d.Kind == Subordinates {
 		return countDifference(ctx, older, newer, t, kept)
@@ -132,9 +132,9 @@ func (l lane) difference(ctx context.Context, d *Definition, older, newer *state
 	return ps, nil
 }
 
-// sameIn reports whether the items of an entry show that it has the same parts in two states:
-// they have the same parent, attributes in the same order, and the same values of the types
-// that the definition needs. An item is nil if it is not in memory.
+// sameIn reports whether the items of an entry show that the entry has the same parts in two
+// states: the items have the same parent, attributes in the same order, and the same values of
+// the types that the definition needs. An item is nil if it is not in memory.
 func (d *Definition) sameIn(a, b *cache.Item) bool {
 	if a == nil || b == nil || a.Entry == nil || b.Entry == nil || a.Node.Parent != b.Node.Parent {
 		return false
@@ -209,7 +209,7 @@ func (a *affected) touched(ctx context.Context, from, to *state.Snapshot, base e
 	return nil
 }
 
-// The method below adds an entry and all entries below it.
+// The method "below" adds an entry and all entries below it.
 func (a *affected) below(ctx context.Context, s *state.Snapshot, id entry.ID) error {
 	if id == (entry.ID{}) {
 		return nil

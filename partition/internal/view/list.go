@@ -42,7 +42,7 @@ type Listed struct {
 type ListOptions struct {
 	After string // if not empty, the list begins behind this key
 	// Filter, if not nil, is a filter for the records. The list may omit entries whose records
-	// the filter cannot match, but the caller must test the records of all others.
+	// the filter cannot match, but the caller must test the records of the entries in the list.
 	Filter filter.Resolved
 	Most   int // the largest number of entries that may be examined if the list is not kept; 0: no limit
 }
@@ -133,7 +133,7 @@ func (d *Definition) readJoins(k *catalog.Types, texts []string) error {
 	return nil
 }
 
-// Only returns the types that Compose needs of an entry.
+// Only lists the types that Compose needs of an entry.
 func (d *Definition) Only() []*schema.AttributeType {
 	only := slices.Concat(d.needs, d.Shown)
 	for _, j := range d.Joins {
@@ -235,7 +235,7 @@ func (l *lister) page(ctx context.Context) ([]Listed, error) {
 	return l.listed(l.from.listed(l.o))
 }
 
-// The method kept reads a page from the view's table.
+// The method "kept" reads a page from the view's table.
 func (l *lister) kept(ctx context.Context) (page []Listed, err error) {
 	ls := l.d.lanes(l.s.Keeper.DB)
 	err = l.d.whileKept(ctx, l.s, ls, func(name string) error {
@@ -259,7 +259,7 @@ func (l *lister) listed(page []Listed, more bool, err error) ([]Listed, error) {
 	return page, err
 }
 
-// The method listed returns the next entries of a list, and whether there may be more.
+// The method "listed" returns the next entries of a list, and whether there may be more.
 func (r *reading) listed(o ListOptions) (page []Listed, more bool, err error) {
 	in, err := r.rangeOf(o)
 	if err != nil {

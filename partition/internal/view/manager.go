@@ -22,7 +22,7 @@ import (
 type Manager struct {
 	k     *catalog.Keeper
 	lanes []lane
-	// The map held contains the states at which the last steps of the lanes ended. While a
+	// The map "held" contains the states at which the last steps of the lanes ended. While a
 	// state is held, garbage collection keeps the data that it shows, so that the next step can
 	// begin there.
 	held   map[task]heldState

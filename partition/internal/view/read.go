@@ -203,7 +203,7 @@ func (r *reading) readTail(s *state.Snapshot, ls []lane) (parts, error) {
 	return all, nil
 }
 
-// The method since returns the difference of a lane's parts between the lane's finished step
+// The method "since" returns the difference of a lane's parts between the lane's finished step
 // and the state s.
 func (r *reading) since(s *state.Snapshot, l lane, t *touched) (parts, error) {
 	from, err := state.At(r.ctx, s.Keeper, r.f[l.number])
@@ -229,7 +229,7 @@ type reading struct {
 
 func sortedKeys(ps parts) []string { return slices.Sorted(maps.Keys(ps)) }
 
-// The method records returns all records or, if key is not empty, the record with this key.
+// The method "records" returns all records or, if key is not empty, the record with this key.
 func (r *reading) records(key string) (rs []Record, err error) {
 	prefix := string(recordRow) + key
 	in := table.Prefix([]byte(prefix))

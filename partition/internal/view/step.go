@@ -30,7 +30,7 @@ type step struct {
 	others func()                  // calls Manager.keepOthers
 }
 
-// The method at calls s.pause with the name of a point of the step. A test can end the step
+// The method "at" calls s.pause with the name of a point of the step. A test can end the step
 // there.
 func (s *step) at(line string) error {
 	if s.pause == nil {

@@ -133,9 +133,9 @@ func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts,
 	return ps, nil
 }
 
-// addCount changes the counts of the entries on a way (see ways). It adds the argument children
-// to the number of children of the first entry, and the argument total to the number of entries
-// below each entry on the way.
+// addCount changes the counts of the entries on a way (see ways). It adds the parameter
+// children to the number of children of the first entry. It adds the parameter total to the
+// number of entries below each entry on the way.
 func (ps parts) addCount(way []entry.ID, children, total int64) {
 	for i, id := range way {
 		p := &part{sums: []*big.Int{big.NewInt(total)}}
@@ -153,7 +153,7 @@ type ways struct {
 	above map[entry.ID]entry.ID
 }
 
-// The method from returns an entry and all entries above it.
+// The method "from" returns an entry and all entries above it.
 func (w *ways) from(ctx context.Context, id entry.ID) (way []entry.ID, err error) {
 	for {
 		way = append(way, id)
@@ -179,7 +179,7 @@ func (w *ways) from(ctx context.Context, id entry.ID) (way []entry.ID, err error
 	}
 }
 
-// A placed is an entry that was added, deleted or moved to another parent.
+// The type placed is an entry that was added, deleted or moved to another parent.
 type placed struct {
 	id           entry.ID
 	before, then []entry.ID // the way from the entry's parent up to the root, in the older and the newer state; nil: the entry does not exist there

@@ -233,7 +233,7 @@ func (w *world) change() {
 	}
 }
 
-// The method names returns the names of entries at and below the naming context.
+// The method "names" returns the names of entries at and below the naming context.
 func (w *world) names() (names []string) {
 	s := w.p.Snapshot()
 	defer s.Close()

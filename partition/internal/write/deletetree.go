@@ -91,7 +91,7 @@ func (f *treeDeletion) entry(ctx context.Context, pl state.Place) (bool, error) 
 	return true, err
 }
 
-// The method below collects the entries below an entry. It returns false if there are more
+// The method "below" collects the entries below an entry. It returns false if there are more
 // entries than may be deleted.
 func (f *treeDeletion) below(ctx context.Context, parent entry.ID) (bool, error) {
 	rows := tree.Children(parent)

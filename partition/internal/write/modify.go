@@ -73,8 +73,8 @@ type edited struct {
 // editedValues is a description that the modification changes.
 type editedValues struct {
 	before *state.DescribedValues
-	// The slice now contains the values after the change. If before.Many is set, it contains
-	// only the new or changed values.
+	// The values after the change are in the field now. If before.Many is set, it contains only
+	// the new or changed values.
 	now     []newValue
 	removed []*state.Keyed // old values that must be removed
 	whole   bool           // all old values are removed, except those in the list now
@@ -529,7 +529,7 @@ func lastRDN(ctx context.Context, s *state.Snapshot, id entry.ID) (dn.RDN, error
 func (m *modification) mark() {
 	row := m.change.master.Row
 	// In two cases, no change of the entry commutes with other changes. If a stamp is indexed,
-	// the change replaces the index cell that the change before it wrote. While a schema is
+	// every change replaces the index cell that the previous change wrote. While a schema is
 	// announced, changes that commute under the schema in force may not commute under the
 	// announced schema.
 	whole := m.tx.Catalog.ToCome != nil || slices.ContainsFunc(m.tx.stamps(), func(s stamp) bool { return m.tx.Catalog.Indexes[s.typ] != nil })

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// The method before returns the cached item of an entry that a modification is about to write.
-// It returns nil if no modifications are wanted (see cache.Recent), if the transaction is in a
-// branch, or if the cache does not contain the entry.
+// The method "before" returns the cached item of an entry that a modification is about to
+// write. It returns nil if no modifications are wanted (see cache.Recent), if the transaction
+// is in a branch, or if the cache does not contain the entry.
 func (tx *Tx) before(id entry.ID) *cache.Item {
 	if !tx.Keeper.Recent.Wanted() || tx.At.InBranch() {
 		return nil
@@ -36,9 +36,9 @@ func (m *modification) remember() {
 	}
 }
 
-// The method after returns the entry after the modification, except that the order of its
-// attributes may differ from the stored order. It returns nil if the argument before, the entry
-// before the modification, is not enough to compute the entry.
+// The method "after" returns the entry after the modification, except that the order of its
+// attributes may differ from the stored order. It returns nil if the entry cannot be computed
+// from the entry before the modification.
 func (m *modification) after(before *entry.Entry) *entry.Entry {
 	e := &entry.Entry{ID: before.ID, Attributes: slices.Clone(before.Attributes)}
 	for _, t := range m.types {
@@ -59,7 +59,7 @@ func (m *modification) after(before *entry.Entry) *entry.Entry {
 	return e
 }
 
-// The method after returns the values of the description after the modification. The entry e
+// The method "after" returns the values of the description after the modification. The entry e
 // contains the values before the modification. The result is false if not all values are known.
 func (v *editedValues) after(e *entry.Entry) (values [][]byte, ok bool) {
 	t, options := v.before.Typ, v.before.Options

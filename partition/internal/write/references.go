@@ -155,7 +155,7 @@ func (tx *Tx) hold(id entry.ID) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
 }
 
-// The method missing returns the error for a value that names no entry, or nil if the value
+// The method "missing" returns the error for a value that names no entry, or nil if the value
 // need not name an entry.
 func (n *naming) missing() error {
 	if !n.x.Reference.MustExist {
@@ -239,8 +239,8 @@ type rewriting struct {
 	become func(old dn.DN) (dn.DN, bool)
 }
 
-// follow changes or removes all values that the rewriting concerns. The parameter goes contains
-// the entries that are being deleted: follow does not change their values.
+// follow changes or removes all values that the rewriting concerns. The parameter "goes"
+// contains the entries that are being deleted: follow does not change their values.
 func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	all, err := w.tx.referrers(ctx, w.base, w.concerns)
 	if err != nil {
@@ -434,12 +434,12 @@ func (tx *Tx) modifyingID(ctx context.Context, id entry.ID) (*modification, erro
 	return tx.Modifying(ctx, state.Place{Located: state.Located{ID: id, Parent: node.Parent}, RDN: node.NormRDN, Found: true})
 }
 
-// The method refers reports whether the directory has a reference attribute.
+// The method "refers" reports whether the directory has a reference attribute.
 func (tx *Tx) refers() bool {
 	return slices.ContainsFunc(tx.Catalog.Ordered, func(x *catalog.Indexed) bool { return x.Reference != nil })
 }
 
-// forget removes the values that name the deleted entries. The parameter names contains the
+// forget removes the values that name the deleted entries. The parameter "names" contains the
 // keys of the names of the deleted entries. Each of these names is equal to base or below base.
 func (tx *Tx) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool, names map[string]bool) error {
 	w := rewriting{

@@ -42,7 +42,7 @@ const (
 	GivenByImport       // all types
 )
 
-// The method takes reports whether a request may contain values of a type that users cannot
+// The method "takes" reports whether a request may contain values of a type that users cannot
 // modify.
 func (g given) takes(k *catalog.Types, t *schema.AttributeType) bool {
 	return g == GivenByImport || g >= givenByServer && ofAccounts(t) || g == givenByRelax && (t == k.EntryUUID || relaxable(k, t))

@@ -56,7 +56,7 @@ func place(k *catalog.Types, cs *catalog.Classes, rdn dn.RDN, top bool, above *s
 	return p
 }
 
-// The method of returns the rule that governs an entry. It returns nil for an entry at a
+// The method "of" returns the rule that governs an entry. It returns nil for an entry at a
 // position that no rule allows.
 func (g Governor) of(ctx context.Context, id entry.ID) (*schema.StructureRule, error) {
 	if id == catalog.Root || len(g.Types.Schema.StructureRules()) == 0 {

@@ -137,8 +137,8 @@ func (tx *Tx) Position() master.Position {
 	return master.NewPosition(tx.Txn.Stamp(), tx.ordinal)
 }
 
-// The method now returns the time of the change: By.Time if it was set, and otherwise the time
-// of the store's clock. The store's time is never before a commit that the transaction has
+// The method "now" returns the time of the change: By.Time if it was set, and otherwise the
+// time of the store's clock. The store's time is never before a commit that the transaction has
 // seen.
 func (tx *Tx) now() time.Time {
 	if !tx.given.IsZero() {
@@ -206,7 +206,7 @@ func valueHash(qualifier []byte) uint64 {
 	return h.Sum64()
 }
 
-// Touch records that an entry changed, which makes cached data of the entry invalid. It also
+// Touch notes that an entry changed. This makes cached data of the entry invalid. It also
 // touches the watched classes that the entry has, because the entry may be the first or the
 // last entry of such a class.
 func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
