@@ -32,7 +32,7 @@ func (p Placed) Label() string {
 // A Set is a list of rules that have been checked against a schema. A Set is immutable.
 type Set struct {
 	schema  *schema.Schema
-	classes *schema.AttributeType // objectClass
+	classes *schema.AttributeType // the attribute type objectClass
 	rules   []*compiled
 	// named are the types that some rule names, with their subtypes. A Decision contains
 	// separate rights for each of these types.

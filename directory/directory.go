@@ -36,7 +36,7 @@ import (
 type Directory struct {
 	server *request.Server
 	lists  search.Lists // sorted results of paged searches, for the next pages
-	pool   sync.Pool    // *request.Request
+	pool   sync.Pool    // contains values of the type *request.Request
 }
 
 // New returns a directory over an open partition. It fails if the administrator's name or a

@@ -52,7 +52,7 @@ func TestEveryControl(t *testing.T) {
 				if got != e.code || gotCritical != op.UnavailableCriticalExtension {
 					t.Errorf("%s on %T: %d, and critical %d", oid, e.request, got, gotCritical)
 				}
-			case oid == "2.16.840.1.113730.3.4.18": // the junk value is an unknown name
+			case oid == "2.16.840.1.113730.3.4.18": // the value of junk parses as a name, and no entry has the name
 				if got != op.ProtocolError || gotCritical != op.AuthorizationDenied {
 					t.Errorf("%s on %T, malformed: %d, and critical %d", oid, e.request, got, gotCritical)
 				}

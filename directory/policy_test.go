@@ -223,7 +223,7 @@ func TestWritesCounted(t *testing.T) {
 	if n := count(func() { bindCode(t, d, annDN, "wrong") }); n != 1 {
 		t.Errorf("a guess: %d commits", n)
 	}
-	if n := count(func() { bindCode(t, d, annDN, "ann"); directory.Settle(d) }); n != 2 { // the failure that reserves the attempt, and the deletion of both failures
+	if n := count(func() { bindCode(t, d, annDN, "ann"); directory.Settle(d) }); n != 2 { // one commit for the failure that reserves the attempt, one for the deletion of both failures
 		t.Errorf("a login after a failure: %d commits", n)
 	}
 	if n := frontier(); n != 0 {

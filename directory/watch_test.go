@@ -38,13 +38,13 @@ func TestPersistentCollective(t *testing.T) {
 	const one = "cn=1,ou=a,dc=example,dc=com"
 	w := watch(t, "(c-l=Oslo)", psearchControl())
 	touch := func() { w.do(&op.Modify{Name: one, Changes: changes(lines("replace description: x"))}) }
-	touch() // not reported
+	touch() // the search does not report this change
 	w.do(&op.Modify{Name: "ou=a,dc=example,dc=com", Changes: changes(lines("add administrativeRole: collectiveAttributeSpecificArea"))})
 	w.add("cn=office,ou=a,dc=example,dc=com", "collectiveAttributeSubentry\nobjectClass: subentry", "subtreeSpecification: { specificationFilter item:device }\nc-l: Oslo")
 	touch()
 	w.wants(one + " change 4")
 	w.do(&op.Delete{Name: "cn=office,ou=a,dc=example,dc=com"})
-	touch() // not reported
+	touch() // the search does not report this change
 	w.add("cn=office,ou=a,dc=example,dc=com", "collectiveAttributeSubentry\nobjectClass: subentry", "subtreeSpecification: { specificationFilter item:device }\nc-l: Oslo")
 	w.do(&op.Delete{Name: one})
 	w.wants(one + " change 2")

@@ -36,7 +36,7 @@ type Slot struct {
 	Head        string        `json:"head"`
 	Age         time.Duration `json:"-"` // age of the head, by this machine's clock
 	AgeSeconds  float64       `json:"ageSeconds"`
-	Leases      uint64        `json:"leases"`    // number of renewals
+	Leases      uint64        `json:"leases"`    // number of renewals of the lease
 	Undecided   int           `json:"undecided"` // pending commits below the head
 	Void        int           `json:"void"`      // aborted commits whose cells may remain
 	Late        int           `json:"late"`      // visible commits that the head does not cover

@@ -185,7 +185,7 @@ func TestBindAlone(t *testing.T) {
 	release <- true
 	release <- true
 	got := []int32{c.read().ID, c.read().ID, c.expect(4, op.Success).ID}
-	if got[0]+got[1] != 5 { // answers to 2 and 3, and none to 1
+	if got[0]+got[1] != 5 { // the sum of 2 and 3: the modifies were answered, and the search was not
 		t.Errorf("answered %v", got)
 	}
 }

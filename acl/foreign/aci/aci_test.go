@@ -61,7 +61,7 @@ func TestTranslate(t *testing.T) {
 	of := func(targets, rest string) string { return targets + `(version 3.0; acl "r"; ` + rest + `;)` }
 	cn := func(bind string) string { return of(`(targetattr="cn")`, "allow (read) "+bind) }
 	for _, c := range []struct{ value, want string }{
-		// attributes
+		// cases about attributes
 		{`389 (targetattr="*")` + body, "r: allow everyone to show *, +\nexact"},
 		{`opendj (targetattr="*")` + body, "r: allow everyone to show *\nexact"},
 		{`opendj (targetattr="* || +")` + body, "r: allow everyone to show *, +\nexact"},
@@ -73,7 +73,7 @@ func TestTranslate(t *testing.T) {
 		{`389 (targetattr="telephoneN*")` + body, "r: allow everyone to show telephoneNumber\nnear\ntelephoneN* stands for the attributes that match it in the schema of now"},
 		{`(targetattr="keys;read_keys")` + body, "not\nkeys;read_keys is no attribute description (RFC 4512, 2.5), so that no entry has it here"},
 		{body, "exact"}, // about no attributes
-		// rights
+		// cases about rights
 		{of(`(targetattr="cn")`, "allow (read, search, compare)"+anyone), "r: allow everyone to read cn\nexact"},
 		{of(`(targetattr="cn")`, "allow (search, compare, write)"+anyone), "r: allow everyone to find, write cn\nexact"},
 		{of(`(targetattr="member || cn")`, "allow (selfwrite)"+anyone), "r: allow everyone to write member=self\nexact"},
@@ -86,11 +86,11 @@ func TestTranslate(t *testing.T) {
 		{"opendj " + of("", "allow (import, export)"+anyone), "r: allow everyone to move\nr: allow everyone to receive\nexact"},
 		{"389 " + of(`(target_from="ldap:///ou=a,dc=x")`, "allow (moddn)"+anyone), "r: allow everyone to move in \"ou=a\"\nr: allow everyone to receive\nnear\nentries are moved from below the entry of the aci only"},
 		{"389 " + of(`(target_from="ldap:///ou=a,dc=x")(target_to="ldap:///ou=b,dc=x")`, "allow (moddn)"+anyone), "not\nmoves between two places are not told from moves between other places"},
-		// values
+		// cases about values
 		{of(`(targattrfilters="add=title:(title=a), del=title:(title=b)")`, "allow (write)"+anyone), "r: allow everyone to insert title(title=a), to remove title(title=b)\nexact"},
 		{of(`(targetattr="title || sn")(targattrfilters="add=title:(title=a)")`, "allow (write)"+anyone), "r: allow everyone to insert sn except title, to insert title(title=a), to remove title, sn\nexact"},
 		{of(`(targattrfilters="add=title:(title=a)")`, "allow (add)"+anyone), "not\nentries of which every value matches targattrfilters cannot be added or deleted by it\nnothing is left of it"},
-		// entries
+		// cases about entries
 		{`(target="ldap:///ou=a, dc=x")(targetattr="cn")` + body, "r: allow everyone to show cn in \"ou=a\"\nexact"},
 		{`(target!="ldap:///ou=a,dc=x")(targetattr="cn")` + body, "r: allow everyone to show cn in (objectClass=*) except \"ou=a\"\nexact"},
 		{`(target="ldap:///dc=x")(targetattr="cn")` + body, "r: allow everyone to show cn\nexact"},
@@ -108,7 +108,7 @@ func TestTranslate(t *testing.T) {
 		{`(targetfilter!=title=a)(targetattr="cn")` + body, "r: allow everyone to show cn in (objectClass=*) except (title=a)\nexact"},
 		{`opendj (targetcontrol="1.2.3 || 1.2.4")` + body, "r: allow everyone to use 1.2.3, 1.2.4\nexact"},
 		{`opendj (extop="1.2.5")` + body, "r: allow everyone to use 1.2.5\nexact"},
-		// who
+		// cases about identities
 		{cn(`userdn="ldap:///self"`), "r: allow self to show cn\nexact"},
 		{cn(`userdn="ldap:///parent"`), "r: allow its parent to show cn\nexact"},
 		{cn(`userdn="ldap:///all"`), "r: allow users to show cn\nexact"},
@@ -129,7 +129,7 @@ func TestTranslate(t *testing.T) {
 		{of(`(targetattr="cn")`, `deny (read) roledn="ldap:///cn=r,dc=x"`), "not\nrules have no word for roledn\na denial is missing\nmore"},
 		{of(`(targetattr="cn")`, `deny (read) groupdn="ldap:///cn=g,dc=x" and dns="*.x.com"`), "r: deny group \"cn=g,dc=x\" to show cn\nnear\nrules have no word for dns"},
 		{of("", `allow (add) userattr="manager#USERDN"`), "exact"},
-		// connections
+		// cases about connections
 		{cn(`ip="10.1.*"`), "r: allow everyone to show cn if address 10.1.0.0/16\nexact"},
 		{cn(`ip="10.1.0.0+255.255.0.0,2001:db8::/32"`), "r: allow everyone to show cn if address 10.1.0.0/16\nr: allow everyone to show cn if address 2001:db8::/32\nexact"},
 		{cn(`ip="10.1.0.0+255.0.255.0"`), "not\nthe address \"10.1.0.0+255.0.255.0\""},
@@ -143,10 +143,10 @@ func TestTranslate(t *testing.T) {
 		{cn(`ssf>="128"`), "r: allow everyone to show cn if ssf 128\nexact"},
 		{cn(`ssf="56"`), "r: allow everyone to show cn if ssf 56 and not ssf 57\nexact"},
 		{cn(`secure="false"`), "r: allow everyone to show cn if not secure\nexact"},
-		// combinations
+		// cases about combinations of bind rules
 		{cn(`not (userdn="ldap:///self" or groupdn="ldap:///cn=g,dc=x")`), "r: allow everyone except self, group \"cn=g,dc=x\" to show cn\nexact"},
 		{cn(`userdn="ldap:///self" and ip="10.1.2.3" or ssf="0"`), "r: allow self to show cn if address 10.1.2.3\nr: allow self to show cn if not ssf 1\nexact"},
-		// macros
+		// cases about macros
 		{`(target="ldap:///ou=g,($dn),dc=x")` + cn(`groupdn="ldap:///cn=a,ou=g,[$dn],dc=x"`), "r: allow group \"cn=a,ou=g,dc={t},dc=x\" to show cn in \"ou=g,dc={t}\"\n" +
 			"r: allow group \"cn=a,ou=g,o={t},dc=x\" to show cn in \"ou=g,o={t}\"\nr: allow group \"cn=a,ou=g,ou={t},dc=x\" to show cn in \"ou=g,ou={t}\"\nnear\n($dn) is one RDN of dc, o, ou"},
 		{cn(`userdn="ldap:///uid=($attr.cn),dc=x"`), "not\na macro in userdn \"uid=($attr.cn),dc=x\""},

@@ -54,7 +54,7 @@ func TestTranslate(t *testing.T) {
 	one := func(who string) string { return "to attrs=cn by " + who + " read" + entry }
 	cn := func(who, rest string) string { return "0: allow " + who + " to read cn" + rest + "\nexact" + shown }
 	for _, c := range []struct{ text, want string }{
-		// first match, levels and privileges
+		// cases about the first match, levels and privileges
 		{"to attrs=userPassword by self write by anonymous auth by * none;to * by self write by * read",
 			"0: allow self to read, write userPassword\n0: allow everyone to bind\nexact\n" +
 				"1: allow self to read, write *, +\n1: allow everyone to read *, +\nexact"},
@@ -66,7 +66,7 @@ func TestTranslate(t *testing.T) {
 		{"to * by users read break;to * by self +w", "exact\n1: allow self to read, write *, +\nexact"},
 		{"to attrs=cn by * none" + entry, "exact" + shown},
 		{"to attrs=cn by users" + entry, "exact" + shown},
-		// what
+		// cases about the What of a directive
 		{"to dn.subtree=\"ou=a,dc=x\" by * read", "0: allow everyone to read *, + in \"ou=a\"\n0: allow everyone to bind in \"ou=a\"\nexact"},
 		{"to dn.exact=\"ou=a,dc=x\" by users read", "0: allow users to read *, + in only \"ou=a\"\nexact"},
 		{"to dn=\"dc=x\" by users read", "0: allow users to read *, + in this\nexact"},
@@ -82,14 +82,14 @@ func TestTranslate(t *testing.T) {
 		{"to dn.regex=\"^uid=([^,]+),ou=a,dc=x$\" by dn.exact,expand=\"cn=$1,ou=b,dc=x\" read", "0: allow \"cn={t},ou=b,dc=x\" to read *, + in only \"uid={t},ou=a\"\nexact"},
 		{"to dn.regex=\"^.*,ou=([^,]+),dc=x$\" by group.expand=\"cn=g,ou=$1,dc=x\" read", "0: allow group \"cn=g,ou={t},dc=x\" to read *, + in below \"ou={t}\"\nexact"},
 		{"to dn.regex=\"^(uid=[^,]+,)?ou=a,dc=x$\" by users read", "not; the regular expression ^(uid=[^,]+,)?ou=a,dc=x$"},
-		// attributes
+		// cases about attributes
 		{"to attrs=cn,sn by users read;to * by self read", "0: allow self to read cn, sn\nnear; compare and write are left out where the entry itself may not be read\n1: allow self to read *, + except cn, sn\nexact"},
 		{"to attrs=title val=boss by self read;to * by users read", "0: allow self to read title=\"boss\"\nexact\n1: allow users to read *, + except title=\"boss\"\nexact"},
 		{"to attrs=member by users selfwrite by * none;to attrs=entry by * read", "0: allow users to read, write member=self\nexact" + shown},
 		{"to attrs=title val.regex=b by users read" + entry, "not; values of the style regex" + shown},
 		{"to attrs=@uidObject by users read" + entry, "0: allow users to read uid, objectClass\nexact" + shown},
 		{"to attrs=children,entry by users write", "0: allow users to see, add, delete\nexact"},
-		// who
+		// cases about the Whos of a directive
 		{one("self"), cn("self", "")},
 		{one("self.level{1}"), cn("its parent", "")},
 		{one("dn.subtree=\"ou=a,dc=x\""), cn("\"ou=a,dc=x\", below \"ou=a,dc=x\"", "")},

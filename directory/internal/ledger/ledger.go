@@ -33,7 +33,7 @@ type Book struct {
 	forgotten  memory // failures that a background job is deleting
 	ahead      ahead  // failures whose times are in the future
 	took       durations
-	refused    sync.Map // *Pace by the mechanism of binds
+	refused    sync.Map // from the mechanism of binds to the *Pace
 }
 
 // NewBook returns the book of a partition.
