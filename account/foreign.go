@@ -132,8 +132,8 @@ func (t *from389) leave(name, reason string) {
 	t.left = append(t.left, name+": "+reason)
 }
 
-// is reports whether an attribute is on. The parameter otherwise is the result if the
-// attribute has no value.
+// The method is reports whether an attribute is on. The parameter otherwise is the result if
+// the attribute has no value.
 func (t *from389) is(name string, otherwise bool) bool {
 	vs := t.values(name)
 	if len(vs) == 0 {

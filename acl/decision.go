@@ -33,8 +33,8 @@ func Both(a, b *Decision) *Decision {
 	return &both
 }
 
-// own returns the type of the decision's schema that corresponds to a type of another
-// schema.
+// The method own returns the type of the decision's schema that corresponds to a type of
+// another schema.
 func (d *Decision) own(t *schema.AttributeType) *schema.AttributeType {
 	if d.program != nil {
 		if own := d.program.set.schema.Attribute(t.OID); own != nil {
@@ -161,7 +161,7 @@ func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	return all, some
 }
 
-// about reports whether the attribute includes descriptions of type t, perhaps only
+// The method about reports whether the attribute includes descriptions of type t, perhaps only
 // descriptions with certain options.
 func (a *attribute) about(t *schema.AttributeType) bool {
 	if a.types != nil {
@@ -223,8 +223,8 @@ func (d *Decision) Assertion(t *schema.AttributeType, options string, value []by
 	return d.has(&subjectValue{typ: t, options: options, value: value, program: d.program, more: true}, r)
 }
 
-// has reports whether the identity has all rights of r on the value of v, or on all values if v
-// has no value.
+// The method has reports whether the identity has all rights of r on the value of v, or on all
+// values if v has no value.
 func (d *Decision) has(v *subjectValue, r Rights) bool {
 	here := d.of(v.typ)
 	if here.all&r != r && (here.some&r != r || d.rightsOf(v)&r != r) {

@@ -152,8 +152,8 @@ type result struct {
 	difference         string
 }
 
-// same counts a question. If the answer is outside the range from least to most, it records the
-// difference, unless the result already contains one.
+// The method same counts a question. If the answer is outside the range from least to most, it
+// records the difference, unless the result already contains one.
 func (r *result) same(got bool, least, most bool, format string, args ...any) {
 	r.questions++
 	if got {

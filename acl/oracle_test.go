@@ -124,8 +124,8 @@ func (j *judge) mayUse(names []string) bool {
 	return j.some(false, given) && !j.some(true, given)
 }
 
-// some reports whether a part of the judge's rules passes the test. If deny is set, it
-// considers the deny rules, and otherwise the allow rules.
+// The method some reports whether a part of the judge's rules passes the test. If deny is set,
+// it considers the deny rules, and otherwise the allow rules.
 func (j *judge) some(deny bool, test func(*acl.Part) bool) bool {
 	return slices.ContainsFunc(j.rules, func(r *acl.Rule) bool {
 		return r.Deny == deny && slices.ContainsFunc(r.Parts, func(p acl.Part) bool { return test(&p) })
@@ -266,9 +266,9 @@ func isMember(n *node, group string, nested bool) filter.Tri {
 	return filter.False
 }
 
-// has reports whether the group n has a member. If nested is set, members of groups in n count
-// too. The list seen contains the groups that have already been searched, which are not
-// searched again.
+// The method has reports whether the group n has a member. If nested is set, members of groups
+// in n count too. The list seen contains the groups that have already been searched, which are
+// not searched again.
 func (n *node) has(member dn.DN, nested bool, seen []*node) bool {
 	if slices.Contains(seen, n) {
 		return false

@@ -150,8 +150,8 @@ func decisions(t *testing.T, s *partition.Snapshot, programs []*acl.Program, nam
 	return all
 }
 
-// some reports whether at least one of the identities may have a right on a value of an
-// attribute.
+// The method some reports whether at least one of the identities may have a right on a value of
+// an attribute.
 func (r ruling) some(attribute string, s *partition.Snapshot) bool {
 	for _, d := range r {
 		for _, right := range acl.AttributeRights.Each() {

@@ -99,7 +99,8 @@ func (im *Import) Translate() {
 	im.nameRules()
 }
 
-// all returns the directives of a database, followed by the directives of the frontend.
+// The method all returns the directives of a database, followed by the directives of the
+// frontend.
 func (im *Import) all(db *database) []*Original {
 	all := slices.Clone(db.directives)
 	for _, f := range im.databases {

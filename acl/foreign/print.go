@@ -99,9 +99,9 @@ func (im *Import) WriteNotes(out io.Writer) error {
 	return im.writeTable(out)
 }
 
-// left returns the reserved attributes that an import leaves out: * in an original
-// includes them, and * in a rule does not. It returns nil if no draft allows rights on *,
-// or if the option Reserved is set.
+// The method left returns the reserved attributes that an import leaves out: * in an original
+// includes them, and * in a rule does not. It returns nil if no draft allows rights on *, or if
+// the option Reserved is set.
 func (im *Import) left() (names []string) {
 	if im.Options.Reserved {
 		return nil

@@ -133,8 +133,8 @@ func (c *Set) roles(ctx context.Context, name dn.DN) ([]string, error) {
 	return roles, nil
 }
 
-// of returns the collections that an entry belongs to. The nearest specific area that
-// contains the entry hides the collections of the areas around it. The function hasClass
+// The method of returns the collections that an entry belongs to. The nearest specific area
+// that contains the entry hides the collections of the areas around it. The function hasClass
 // must report whether the entry has an object class.
 func (c *Set) of(ctx context.Context, name dn.DN, hasClass func(class string) bool) ([]*collection, error) {
 	if hasClass("subentry") {

@@ -149,8 +149,8 @@ func recorded(err error) error {
 	return err
 }
 
-// old adds a response control of Netscape's servers, if the policy says so. Old clients expect
-// this control without a request control.
+// The method old adds a response control of Netscape's servers, if the policy says so. Old
+// clients expect this control without a request control.
 func (a *Account) old(oid string, value []byte) {
 	if a.Policy != nil && a.Policy.Netscape {
 		a.req.Respond(oid, value)

@@ -237,8 +237,8 @@ func (c *Cache) OfNew(ctx context.Context, s *partition.Snapshot, k *known.Eleme
 	return f.Found, err
 }
 
-// of reports whether the finding is still valid for the entry with the given id, in the
-// state s with the policies in set.
+// The method of reports whether the finding is still valid for the entry with the given id, in
+// the state s with the policies in set.
 func (f *finding) of(s *partition.Snapshot, set *Set, id entry.ID) bool {
 	return f.set == set && s.Unchanged(id, f.asOf) && s.SameNames(f.asOf) &&
 		!slices.ContainsFunc(f.still, func(still func(*partition.Snapshot) bool) bool { return !still(s) })
@@ -325,7 +325,8 @@ func (f *finding) holds(ctx context.Context, s *partition.Snapshot, p *placed, a
 	return has, err
 }
 
-// why explains why the policy h was chosen among all policies that apply to an entry.
+// The function why explains why the policy h was chosen among all policies that apply to an
+// entry.
 func why(h *account.Holding, all []account.Holding) string {
 	lower := func(a account.Holding) bool { return a.Policy.Priority > h.Policy.Priority }
 	further := func(a account.Holding) bool { return a.Depth < h.Depth }

@@ -150,7 +150,8 @@ func (v *viewSearch) run(ctx context.Context, base dn.DN) error {
 	return v.everything(ctx, at)
 }
 
-// everything offers the entry cn=views, the entries below it, and the records of the views.
+// The method everything offers the entry cn=views, the entries below it, and the records of the
+// views.
 func (v *viewSearch) everything(ctx context.Context, at partition.Located) error {
 	if v.r.Scope == op.WholeSubtree {
 		if err := v.stored(ctx, at.ID); err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// may returns an error if the requester may not make the update. If there is a referral at or
-// above the entry, the error is the referral, because another server then decides about the
-// update.
+// The method may returns an error if the requester may not make the update. If there is a
+// referral at or above the entry, the error is the referral, because another server then
+// decides about the update.
 func (u *update) may(ctx context.Context, req *request.Request) error {
 	if err := locate.CheckReferral(ctx, req, u.name, ""); err != nil {
 		return err
