@@ -171,8 +171,8 @@ func kindOf(r op.Request) string {
 	return "modify"
 }
 
-// secretsOf returns the secret attributes in the journal's operations on the entry of c, if c
-// is an add or a modify.
+// If c is an add or a modify, secretsOf returns the secret attributes that it changed. It finds
+// them in the operations on the entry in the journal's message.
 func secretsOf(note *past.Message, c *Change, s *schema.Schema) (secrets []string) {
 	if c.Kind != "add" && c.Kind != "modify" {
 		return nil

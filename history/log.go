@@ -27,8 +27,8 @@ type LogOptions struct {
 	// By selects the changes that were made by the identity with this name. An empty By
 	// selects all changes.
 	By dn.DN
-	// Since selects the changes after a revision, and Until the changes that a snapshot
-	// shows. Until must not be nil.
+	// Since selects the changes after a revision. Until selects the changes that a snapshot
+	// shows, and must not be nil.
 	Since table.Revision
 	Until *partition.Snapshot
 	// JSON writes each change as an object, with everything that changed.

@@ -40,8 +40,8 @@ type Rebased struct {
 // rebaseCommit is the number of changes that a rebase makes in one commit.
 const rebaseCommit = 1000
 
-// Unfinished returns the name of the new branch that a rebase of the branch with the given name
-// fills. When the rebase ends, the new branch takes the given name.
+// Unfinished returns the name of the new branch that a rebase fills. The parameter name is the
+// name of the old branch. When the rebase ends, the new branch takes that name.
 func Unfinished(name string) string { return name + "~" }
 
 // Rebase makes the changes of a branch again, in a new branch whose base is the newest state.

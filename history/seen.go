@@ -64,9 +64,9 @@ func ChangesSeen(ctx context.Context, p *partition.Partition, s *partition.Snaps
 	}
 }
 
-// seenOf returns the changes of one commit that a reader may see. The states before and
-// after an erasure are equal, because an erasure only changes the past. So no reader
-// sees a change.
+// seenOf returns what a reader may see of the changes of one commit. The states before and
+// after an erasure are equal, because an erasure only changes the past. So no reader sees a
+// change.
 func seenOf(ctx context.Context, p *partition.Partition, c *changes.Change, lens Lens) ([]*Change, error) {
 	note := past.ParseMessage(c.Message)
 	if slices.ContainsFunc(note.Operations, func(o past.Operation) bool { return o.Kind == past.Erasure }) {
@@ -95,7 +95,7 @@ func seenOf(ctx context.Context, p *partition.Partition, c *changes.Change, lens
 	return w.out, err
 }
 
-// A seenWalk produces the changes of one commit that a reader may see.
+// A seenWalk produces what a reader may see of the changes of one commit.
 type seenWalk struct {
 	commit        *changes.Change
 	note          *past.Message
@@ -291,8 +291,8 @@ func (w *seenWalk) subschema(ctx context.Context) error {
 	return nil
 }
 
-// unlisted returns one change without a name for a commit that changed too many entries to
-// list, if the reader sees a difference.
+// unlisted is for a commit that changed too many entries to list. If the reader sees a
+// difference, unlisted returns one change without a name.
 func (w *seenWalk) unlisted(ctx context.Context) ([]*Change, error) {
 	for _, s := range []*partition.Snapshot{w.after, w.before} {
 		all := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}

@@ -29,7 +29,7 @@ const (
 )
 
 // dropped is the first byte of the value that replaces a deleted checkpoint. The checkpoint's
-// revision and the time of the deletion follow. Because the column is not absent after the
+// revision and the time of the deletion follow. Because the column still exists after the
 // deletion, a delayed copy of the write that created the checkpoint cannot create the
 // checkpoint again.
 const dropped = 0
@@ -123,12 +123,12 @@ func droppedAt(b []byte) (time.Time, bool) {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(b[9:]))), true
 }
 
-// BeginCheckpoint records a checkpoint that is being made. It returns false if there is
-// already a finished checkpoint of the same name, or if another server wrote one at the
-// same time. The record replaces an unfinished or deleted checkpoint of the same name. The
-// token must be unique. The caller must keep the state at the checkpoint until
-// ConfirmCheckpoint has returned: the record may reach the store late, and a record that
-// is not confirmed may be dropped.
+// BeginCheckpoint records a checkpoint that is being made. It returns false if there is already
+// a finished checkpoint of the same name, or if another server wrote a checkpoint of that name
+// at the same time. The record replaces an unfinished or deleted checkpoint of the same name.
+// The token must be unique. The caller must keep the state at the checkpoint until
+// ConfirmCheckpoint has returned: the record may reach the store late, and a record that is not
+// confirmed may be dropped.
 func (l *Log) BeginCheckpoint(ctx context.Context, c *Checkpoint, token uint64) (bool, error) {
 	fail := func(err error) (bool, error) {
 		return false, fmt.Errorf("checkpoint %q at %s: %w", c.Name, c.Revision, err)

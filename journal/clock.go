@@ -15,8 +15,8 @@ var (
 	clockColumn = []byte{'a'}
 )
 
-// Time returns the time of the store's own clock, which stamps unversioned cells, or the
-// zero Time if the store has no clock. Every call, on any server, must pass a different
+// Time returns the time of the store's own clock, or the zero Time if the store has no clock.
+// That clock also stamps unversioned cells. Every call, on any server, must pass a different
 // token.
 func (l *Log) Time(ctx context.Context, token uint64) (time.Time, error) {
 	old, err := read(ctx, l.cluster, clockRow, clusterFamily, clockColumn)

@@ -100,8 +100,8 @@ func New(s table.Store) *Log {
 // Heads is the result of one reading of the row of heads.
 type Heads struct {
 	*revision.Vector
-	// Horizon is the oldest state that may be read, as announced to all servers. Servers
-	// may still use older states; see Honoured.
+	// Horizon is the horizon that was announced to all servers. A server may still use
+	// older states; see Honoured.
 	Horizon table.Revision
 	raw     map[revision.Slot][]byte
 	written map[revision.Slot]time.Time

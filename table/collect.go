@@ -104,7 +104,7 @@ type standing uint8
 
 const (
 	counts standing = iota // committed, and not above the horizon
-	stays                  // first shown above the horizon, or neither committed nor aborted
+	stays                  // first shown by a state above the horizon, or neither committed nor aborted
 	void                   // aborted
 )
 

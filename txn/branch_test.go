@@ -299,8 +299,8 @@ func TestBranchDiscard(t *testing.T) {
 	})
 }
 
-// TestBranchSecrets checks that a branch shows the secrets that were set in the branch,
-// and otherwise those that the trunk has now.
+// TestBranchSecrets checks that a branch shows the secrets that were set in the branch, and
+// shows all other secrets as the trunk has them now.
 func TestBranchSecrets(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

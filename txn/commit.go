@@ -129,7 +129,7 @@ func (w *writer) begin(ctx context.Context, p *pendingCommit, writes []table.Wri
 	return nil
 }
 
-// step calls the function do once if the lease still allows this server to send mutations.
+// step calls the function do if the lease still allows this server to send mutations.
 func (w *writer) step(ctx context.Context, do func(context.Context) error) error {
 	if err := w.alive(); err != nil {
 		return err

@@ -120,8 +120,8 @@ func (p *pass) secretHorizon() table.Revision {
 // transaction on any server, and no merge, looks for marks below this revision.
 func (p *pass) markHorizon() table.Revision { return min(p.b.young, p.secretHorizon()) }
 
-// young collects the families without history. It examines the rows of commits that have
-// fallen below the horizon of secrets since the last collection. Marks that a branch needs
+// The method young collects the families without history. It examines the rows of commits that
+// have fallen below the horizon of secrets since the last collection. Marks that a branch needs
 // stay until the history of their rows is collected.
 func (p *pass) young(ctx context.Context) error {
 	if p.o.Dry || len(p.db.o.Secrets) == 0 && !p.db.Shared() {
@@ -152,10 +152,10 @@ func (p *pass) young(ctx context.Context) error {
 	return p.db.log.NoteCollected(ctx, p.noted)
 }
 
-// old collects the rows of a slot's commits that have fallen below the horizon. It then
-// removes these commits from the journal, except the last committed one, because frontiers name
-// that commit. Commits that are not consumed yet stay in the journal too (see
-// Options.Consumed).
+// The method old considers the commits of a slot that have fallen below the horizon. It
+// collects the rows of these commits. It then removes these commits from the journal, except
+// the last committed one, because frontiers name that commit. Commits that are not consumed yet
+// stay in the journal too (see Options.Consumed).
 func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 	w := p.walk(p.horizon)
 	done := p.db.garbage.done[slot]

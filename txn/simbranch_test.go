@@ -125,7 +125,7 @@ func (b *simBrancher) transact(branch *Branch, tx *simTx) {
 // in the order of their revisions.
 func (o *oracle) answersInBranch(b *Snapshot, got *simState) {
 	got = got.clone()
-	got.secret = unread // a branch shows the trunk's current secrets, which replaying does not give
+	got.secret = unread // a branch shows the trunk's current secrets, which a replay does not compute
 	want := newSimState()
 	for _, r := range slices.Sorted(slices.Values(o.order)) {
 		c := o.commits[r]

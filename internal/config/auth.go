@@ -10,7 +10,7 @@ import (
 
 // Passwords has the settings that control how passwords are accepted and stored.
 type Passwords struct {
-	RequireTLS string // "true", "false", or "remote": only for clients beyond loopback
+	RequireTLS string // "true", "false", or "remote", which requires TLS only of clients beyond loopback
 	Upgrade    bool
 	Known      string // the file of known passwords; "": there is none
 	Parallel   int    // concurrent slow hashes; 0 means one less than there are CPUs

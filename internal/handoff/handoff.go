@@ -5,10 +5,9 @@
 // arguments, and the destination of its output. The server calls the functions that the
 // tool would have called.
 //
-// The server trusts only its own user and root. It reads the user of a tool's process
-// from the kernel. A tool passes a file to the server only if the server asked for the
-// file and the tool decided to open it. So the tool's permissions and its current
-// folder apply.
+// The server trusts only its own user and root. It learns from the kernel which user runs a
+// tool's process. A tool passes a file to the server only if the server asked for the file and
+// the tool decided to open it. So the tool's permissions and its current folder apply.
 //
 // # Protocol
 //

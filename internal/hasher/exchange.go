@@ -102,7 +102,7 @@ func (c *caller) silence() {
 	c.waiting = nil
 }
 
-// serve reads Jobs from in until in ends. It does the Jobs concurrently.
+// serve reads Jobs from the stream in until the stream ends. It does the Jobs concurrently.
 func serve(in io.Reader, out io.Writer) error {
 	var sending sync.Mutex
 	var running sync.WaitGroup

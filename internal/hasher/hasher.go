@@ -19,9 +19,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
 
-// A Process computes hashes in a process that command starts. If that process dies, for
-// example because the system lacks memory for a stored hash, Process starts another. If
-// it cannot start one, it computes the hash in the calling process.
+// A Process computes hashes in a process that command starts. If that process dies, for example
+// because verifying a stored hash needs more memory than the system has, Process starts
+// another. If it cannot start one, it computes the hash in the calling process.
 type Process struct {
 	command func() *exec.Cmd
 	log     *slog.Logger
@@ -192,7 +192,8 @@ func do(j Job) (o Outcome) {
 	return o
 }
 
-// Serve does the jobs that arrive on in, at low CPU priority, until in ends.
+// Serve does the jobs that arrive on the stream in, until the stream ends. It runs at low CPU
+// priority.
 func Serve(in io.Reader, out io.Writer) error {
 	if err := yield(); err != nil {
 		return err

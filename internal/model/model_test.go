@@ -10,8 +10,8 @@ import (
 
 var long = flag.Bool("long", false, "explore every model to its end")
 
-// A variant of a model is of one of three kinds. A variant of the kind holds must have no wrong
-// state. A variant of the kind breaks drops a rule, and must reach a wrong state. A witness must
+// A variant of a model is of one of three kinds. The kind "holds": it must have no wrong state.
+// The kind "breaks": it drops a rule, and must reach a wrong state. The kind "witness": it must
 // reach a certain state, to show that the model includes that state.
 type variant struct {
 	name  string // what the variant includes, the dropped rule, or the state that a witness reaches

@@ -17,8 +17,9 @@ import (
 	"github.com/FastFilter/xorfilter"
 )
 
-// A file begins with magic, the version and the number of bits by which hashes are divided
-// into parts. Then come the parts, and at the end the SHA-256 of everything before it.
+// A file begins with the constant magic, the version, and the number of bits by which hashes
+// are divided into parts. Then come the parts, and at the end the SHA-256 of everything before
+// it.
 const (
 	magic   = "ldapd known passwords\n"
 	version = 1

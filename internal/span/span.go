@@ -12,8 +12,8 @@ import (
 // Library is the name under which the spans of this program are recorded.
 const Library = "ldapd"
 
-// Start begins the span of a step. The caller must end it. If the span in ctx is not
-// recorded, Start returns ctx and a span that records nothing, and allocates nothing.
+// Start begins the span of a step. The caller must end it. If the span in ctx is not recorded,
+// Start allocates nothing. It then returns ctx and a span that records nothing.
 func Start(ctx context.Context, name string) (context.Context, trace.Span) {
 	operation := trace.SpanFromContext(ctx)
 	if !operation.IsRecording() {

@@ -2,10 +2,10 @@
 // HTTP.
 //
 // A [Tracer] decides when an operation begins whether the operation is sampled. A sampled
-// operation has a span in its context, below which package span and the client of HBase
-// record the steps of the operation. A slow operation is sent even if it was not sampled. So
-// is an operation that failed by the server's fault or exceeded a limit on time or work. Such an
-// operation is sent after its end, and without steps.
+// operation has a span in its context, below which package span and the client of HBase record
+// the steps of the operation. An operation that was not sampled is sent nevertheless if it was
+// slow, failed by the server's fault, or exceeded a limit on time or work. It is sent after its
+// end, and without steps.
 //
 // Spans that the collector does not take are dropped and counted. Operations never wait
 // for the collector.

@@ -98,8 +98,9 @@ func TestScanPages(t *testing.T) {
 	}
 }
 
-// TestScanSplit splits regions during a forward scan, ahead of the scan's position and behind
-// it, and during a reverse scan, ahead of its position. Both scans must return every row once.
+// TestScanSplit splits two regions during a forward scan, and two during a reverse scan. In the
+// forward scan, one region is ahead of the scan's position and one is behind it. In the reverse
+// scan, both regions are ahead. Each scan must return every row once.
 func TestScanSplit(t *testing.T) {
 	t.Parallel()
 	const rows = 6000

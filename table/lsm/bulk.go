@@ -389,7 +389,7 @@ func (b *bulk) report(n int64) {
 	b.o.Progress(float64(done), float64(b.total.Load()))
 }
 
-// tables writes keys in ascending order into as many sorted tables as necessary.
+// The type tables writes keys in ascending order into as many sorted tables as necessary.
 type tables struct {
 	s     *Store
 	name  string

@@ -13,11 +13,11 @@ import (
 // iterator is closed after its use.
 const maxIdle = 16
 
-// An iterPool keeps iterators for reuse, because opening an iterator costs as much as a
-// read. An iterator shows the store at the time of its opening. So it can be reused if
-// nothing was written since, or if the view sees only revisions that were complete at
-// that time. This is correct only if revisions are written in ascending order. If a
-// revision is written out of order, changed begins a new epoch.
+// An iterPool keeps iterators for reuse, because opening an iterator costs as much as a read.
+// An iterator shows the store at the time of its opening. So it can be reused if nothing was
+// written since, or if the view sees only revisions that were complete at that time. The second
+// condition is enough only if revisions are written in ascending order. If a revision is
+// written out of order, the method changed begins a new epoch.
 type iterPool struct {
 	db *pebble.DB
 	m  *counters
