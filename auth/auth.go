@@ -169,9 +169,9 @@ func (a *Attempt) Try(ctx context.Context, stored []byte) (bool, error) {
 }
 
 // Fail completes a failed attempt, in which no stored password matched. If the attempt has
-// cost no slow hash yet, Fail verifies the password against the decoy. It does not verify the
-// decoy if the attempt has verified a stored password and the scheme of the decoy is fast. The
-// error may be ErrBusy, the error of ctx, or an error of the Hasher.
+// cost no slow hash yet, Fail verifies the password against the decoy. It does not do this if
+// the attempt has verified a stored password and the scheme of the decoy is fast. The error may
+// be ErrBusy, the error of ctx, or an error of the Hasher.
 func (a *Attempt) Fail(ctx context.Context) error {
 	d := a.passwords.decoy.Load()
 	if a.slowly || a.tried && !d.scheme.slow {

@@ -1,8 +1,8 @@
 // Package foreign translates the access control of other directory servers into drafts of
 // access rules: aci of 389 Directory Server, OpenDJ and PingDirectory, and the access
 // directives of slapd. It reads LDIF files and slapd.conf, and reports what it cannot
-// translate: the file, the line and the reason. It compares what an evaluator of the originals
-// allows with what the drafts allow. It does not use a store.
+// translate, each time with the file, the line and the reason. It compares what an evaluator of
+// the originals allows with what the drafts allow. It does not use a store.
 package foreign
 
 import (

@@ -504,8 +504,8 @@ func (t *translation) entries() {
 	t.renames()
 }
 
-// parents returns the cells in which identities have a privilege on the entry's parent: a
-// privilege on the pseudo-attribute "children" of the parent.
+// parents returns the cells in which identities have a privilege on an entry's parent. The
+// privilege is on the parent's pseudo-attribute "children".
 func (t *translation) parents(m Mask) (all []cell) {
 	for _, c := range t.cells(t.groups[2], m) {
 		if c.who = draft.Rewrite(c.who, ofParent); draft.IsFalse(c.who) {

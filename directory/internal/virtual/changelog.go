@@ -143,9 +143,8 @@ func sight(ctx context.Context, x *request.Request, id entry.ID) (*history.Sight
 func (l *changelog) list(ctx context.Context) error {
 	first, last := numbers(l.r.Filter)
 	first = max(first, past.Horizon(l.req.Server.Part)+1)
-	// The variable had is the number of the last change that earlier pages have shown, of the
-	// changes in the commit at the revision first. It is -1 if they have shown none of these
-	// changes.
+	// Earlier pages may have shown some changes of the commit at the revision first. The
+	// variable had is the number of the last of these changes, or -1 if there are none.
 	had := -1
 	if position, skip, ok := l.start(); ok {
 		if len(position) != 8 {
