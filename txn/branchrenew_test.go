@@ -14,13 +14,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
-// heldStore is a store that does not answer one call until the context of the call ends. It is
-// the first call after the field held was set that writes cells of a branch into the table
-// "data", or reads marks of that table. If trunk is set, it may also be a call that writes
-// cells of the trunk. When that call arrives, the store first calls the function in held. While
-// deaf is set, the store refuses to change the cell of a branch in the heads. If last is set,
-// the store calls last with each new cell of a branch in the heads. When last returns true, the
-// heads become unreadable.
+// heldStore is a store that does not answer one call until the context of the call ends. The
+// call is the first one, after the field held was set, that writes cells of a branch into the
+// table "data", or reads marks of that table. If trunk is set, it may also be a call that
+// writes cells of the trunk. When that call arrives, the store first calls the function in
+// held. While deaf is set, the store refuses to change the cell of a branch in the heads. If
+// last is set, the store calls last with each new cell of a branch in the heads. When last
+// returns true, the heads become unreadable.
 type heldStore struct {
 	*tabletest.Mem
 	held               atomic.Pointer[func()]
