@@ -166,7 +166,7 @@ func TestImportCrash(t *testing.T) {
 	for _, embedded := range []bool{true, false} {
 		t.Run(fmt.Sprintf("embedded=%v", embedded), func(t *testing.T) {
 			t.Parallel()
-			met, trials, calls := map[int]int{}, 0, 200 // an import makes fewer calls than this
+			met, trials, calls := map[int]int{}, 0, 200 // an import makes fewer than 200 calls
 			if embedded {
 				calls = 60
 			}

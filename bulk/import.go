@@ -322,8 +322,8 @@ func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 }
 
 // link finds the parents of a batch's entries, and returns the entries whose parent exists. If
-// im.accepted is set, it puts them there instead. It puts the entries whose parent does not
-// exist yet into im.wait, and reports bad records.
+// im.accepted is set, link adds these entries to im.accepted instead of returning them. It puts
+// the entries whose parent does not exist yet into im.wait, and reports bad records.
 func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, error) {
 	ready := b.prepared[:0]
 	for i := range b.items {

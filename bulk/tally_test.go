@@ -46,7 +46,7 @@ func TestUnusablePasswordsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var many strings.Builder // more than one commit
+	var many strings.Builder // so many records that the import makes several commits
 	for i := range 1000 {
 		fmt.Fprintf(&many, "dn: uid=many%d,dc=example,dc=com\nchangetype: add\nobjectClass: account\nobjectClass: simpleSecurityObject\nuserPassword: {SASL}x\n\n", i)
 	}

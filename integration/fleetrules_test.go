@@ -262,7 +262,7 @@ func (x *ruled) compare(c *ldap.Conn, version, floor int64) error {
 func (x *ruled) search(c *ldap.Conn, filter string, floor int64, r *rand.Rand) error {
 	s := ldap.NewSearchRequest(ruledDN, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false, filter, []string{"description", "carLicense", "title"}, nil)
 	if r.IntN(3) == 0 {
-		s.Controls = append(s.Controls, ldap.NewControlString("1.3.6.1.1.22", true, "")) // don't use copy
+		s.Controls = append(s.Controls, ldap.NewControlString("1.3.6.1.1.22", true, "")) // the Don't Use Copy control
 	}
 	switch r.IntN(4) {
 	case 0:

@@ -23,7 +23,7 @@ const (
 // A fault is something that a test did to a server or to the store.
 type fault struct {
 	kind   string
-	server int // -1 for the store
+	server int // -1: the fault concerns the store
 	at     time.Duration
 }
 

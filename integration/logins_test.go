@@ -120,7 +120,7 @@ objectClass: organizationalUnit
 			"homeDirectory: /home/%[1]s\nuserPassword: correct horse\npwdChangedTime: %[4]s\n%[5]s\n", u.name, unixDN, 20000+i, set, u.more)
 	}
 	fmt.Fprintf(&s, "dn: cn=logins,ou=groups,%s\nobjectClass: groupOfNames\n", suffix)
-	for _, u := range unixUsers[:len(unixUsers)-1] { // not outsider
+	for _, u := range unixUsers[:len(unixUsers)-1] { // all users except outsider
 		fmt.Fprintf(&s, "member: uid=%s,%s\n", u.name, unixDN)
 	}
 	return writeIn(t, t.TempDir(), "unix.ldif", s.String())

@@ -36,8 +36,8 @@ func photos(t *testing.T, n int) (file string) {
 	return file
 }
 
-// A slowClient is a client that requests all photos. Its test decides when it reads the
-// answers after the first one.
+// A slowClient is a client that requests all photos. Its test decides when the client reads the
+// answers after the first answer.
 type slowClient struct {
 	t *testing.T
 	net.Conn

@@ -67,8 +67,8 @@ type Move struct {
 type cursor struct {
 	Owner   string            `json:"owner"` // the process that follows
 	Cookies map[string][]byte `json:"cookies"`
-	// Ahead are the subtrees with copied entries that are newer than the cookie. If such
-	// an entry is deleted at the server, the server need not report that to a client with
+	// Ahead are the subtrees with copied entries that are newer than the cookie. If such an
+	// entry is deleted at the server, the server need not report the deletion to a client with
 	// the old cookie. So the next refresh of the subtree uses no cookie.
 	Ahead map[string]bool `json:"ahead,omitempty"`
 }
@@ -185,7 +185,7 @@ func (m *Move) refuse(name string, id entry.ID, why error) {
 
 // Copy copies the schema and the entries of the server into the directory. It returns an error
 // if the directory already has one of the copied subtrees. If follows is set, the directory
-// follows the server from then on. It returns the number of copied entries, and a text about
+// follows the server from then on. Copy returns the number of copied entries, and a text about
 // the speed of the copy.
 func (m *Move) Copy(ctx context.Context, follows bool) (n int, rate string, err error) {
 	m.o.Progress.Begin()

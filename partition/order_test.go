@@ -51,7 +51,7 @@ func orderIn(t testing.TB, s *partition.Snapshot, dn string) string {
 
 func wantOrder(t testing.TB, p *partition.Partition, dn, want string) {
 	t.Helper()
-	for range 2 { // the second time reads from the cache
+	for range 2 { // the second pass reads from the cache
 		s := p.Snapshot()
 		got := orderIn(t, s, dn)
 		s.Close()

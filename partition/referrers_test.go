@@ -137,7 +137,7 @@ func TestReferrersFollowCommits(t *testing.T) {
 				for n, p := range servers {
 					must(t, p.CatchUp(ctx))
 					s := p.Snapshot()
-					for range 2 { // the second time from memory
+					for range 2 { // the second pass reads from memory
 						if got := pairs(t, s); !slices.Equal(got, want) {
 							t.Fatalf("round %d, server %d: %q, want %q", round, n, got, want)
 						}

@@ -191,7 +191,7 @@ func TestCompareManyValues(t *testing.T) {
 			defer s.Close()
 			at, err := s.Find(ctx, name(group))
 			must(t, err)
-			for range 2 { // the second time from memory
+			for range 2 { // the second pass reads from memory
 				for i := range members + 1 {
 					has, err := s.Compare(ctx, at.ID, "member", []byte(strings.ToUpper(member(i))))
 					must(t, err)

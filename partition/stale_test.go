@@ -182,7 +182,7 @@ func randomChange(r *rand.Rand, units, people, titles int) func(*partition.Tx) e
 			return tx.Delete(ctx, name(person))
 		case 3:
 			return tx.Rename(ctx, name(person), name(person)[0], true, &above)
-		case 4: // renames all entries below
+		case 4: // changes the names of all entries below
 			return tx.Rename(ctx, above, name(fmt.Sprintf("ou=%d", next))[0], true, nil)
 		default:
 			return tx.Modify(ctx, name(person), []op.Modification{

@@ -168,9 +168,9 @@ func Secret(ctx context.Context, p *partition.Partition) ([]byte, error) {
 	return write.Secret(ctx, p.Keeper())
 }
 
-// AccessAt returns the access rules that a state shows. For a state of the past these are
-// the rules of that time. It returns nil if the directory had never had access rules
-// until then.
+// AccessAt returns the access rules that a state shows. For a state of the past these are the
+// rules of that time. AccessAt returns nil if the directory had never had access rules until
+// then.
 func AccessAt(ctx context.Context, s *partition.Snapshot) ([]partition.AccessRule, error) {
 	st := s.State()
 	return st.Catalog.AccessAt(ctx, st.Reader)

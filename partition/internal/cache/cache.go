@@ -82,7 +82,7 @@ var hashSeed = maphash.MakeSeed()
 func HashKey(key []byte) uint64 { return maphash.Bytes(hashSeed, key) }
 
 // KeyHashes returns the hashes of the keys of an attribute's values, in the order of the
-// values. k is the index of the attribute in i.Entry.Attributes. It returns nil if the
+// values. k is the index of the attribute in i.Entry.Attributes. KeyHashes returns nil if the
 // attribute has few values. A value without a key has the hash of the empty key.
 //
 // The first call normalises all values. Comparing a name with the 268 members of a group took

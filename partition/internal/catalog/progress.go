@@ -25,8 +25,8 @@ type upTo struct {
 }
 
 // Reach notes that all views that have begun show the commits up to the revision w. The caller
-// passes as touched what DB.Touched returned at w or earlier. It passes true as all if there is
-// no newer commit now.
+// passes as touched what DB.Touched returned at w or earlier. The caller passes true as all if
+// there is no newer commit now.
 func (p *Progress) Reach(w table.Revision, touched uint64, now time.Time, all bool) {
 	since := w.Time()
 	if all {

@@ -183,7 +183,7 @@ func (r *referrers) keep(name *dn.Name, read *cache.Referrers) {
 // scan adds the entries that have values of types without an index.
 func (r *referrers) scan(ctx context.Context, types []*schema.AttributeType, most int, cost *Cost) error {
 	sch := r.s.Catalog.Schema
-	var tests []filter.Resolved // one for each type, for each name
+	var tests []filter.Resolved // one test for each combination of type and name
 	for _, name := range r.names {
 		for _, t := range types {
 			tests = append(tests, filter.Resolve(&filter.Equal{Attribute: t.OID, Value: []byte(name.String())}, sch))

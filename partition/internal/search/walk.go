@@ -36,7 +36,7 @@ func Walk(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, er
 
 // inner returns the ids of all entries that have children. With these ids, a walk scans the
 // children of these entries only. To find the ids, the tree is scanned once. The walk then
-// saves one read for each leaf. It returns nil if there are too many ids to keep.
+// saves one read for each leaf. inner returns nil if there are too many ids to keep.
 func inner(ctx context.Context, s *state.Snapshot) (map[entry.ID]struct{}, error) {
 	inner := map[entry.ID]struct{}{catalog.Root: {}}
 	last := catalog.Root

@@ -189,9 +189,9 @@ type placed struct {
 // countDifference returns the counts in the newer state, less the counts in the older state.
 // First it subtracts each deleted or moved subtree from the counts of the old superiors, the
 // deepest subtree first. A subtree does not include entries that were subtracted before. Then
-// it adds each moved subtree and each added entry to the counts of the new superiors. The
-// number of entries in a subtree is read from the table, as of the older state. So the cost of
-// moving a subtree depends on its depth, and not on the number of its entries.
+// countDifference adds each moved subtree and each added entry to the counts of the new
+// superiors. The number of entries in a subtree is read from the table, as of the older state.
+// So the cost of moving a subtree depends on its depth, and not on the number of its entries.
 func countDifference(ctx context.Context, older, newer *state.Snapshot, t *touched, kept *reading) (parts, error) {
 	if t.all {
 		before, err := wholeTree(ctx, older, func() {})

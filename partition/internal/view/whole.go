@@ -114,11 +114,12 @@ const (
 // scan finds the entries of the view by a scan of the table master, from one end to the other.
 // A search reads entry by entry, in the order of an index or of the tree, and takes longer for
 // each entry than a scan. But if few entries are in the view, a search reads only these. So
-// scan ends early and returns false if few of the first rows are in the view. Then it has not
-// called w.take. The rows are sorted by id, so the first rows are a sample of all entries.
+// scan ends early and returns false if few of the first rows are in the view. In that case, it
+// has not called w.take. The rows are sorted by id, so the first rows are a sample of all
+// entries.
 func (w *wholeView) scan(ctx context.Context) (done bool, err error) {
 	s := *w.s
-	s.Items = map[entry.ID]*cache.Item{} // for the superiors of the entries
+	s.Items = map[entry.ID]*cache.Item{} // remembers the superiors of the entries
 	in := 0
 	sel := table.Select{Families: state.WholeEntry, MaxCells: state.MaxColumns}
 	for row, err := range s.Reader.Scan(ctx, s.Keeper.Master, table.Range{}, sel) {

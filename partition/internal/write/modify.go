@@ -77,9 +77,9 @@ type editedValues struct {
 	// the new or changed values.
 	now     []newValue
 	removed []*state.Keyed // old values that must be removed
-	whole   bool           // all old values are removed, except those in the list now
-	stays   bool           // set only if before.Many: old values remain that are not in the list now
-	// set only if before.Many: at least 1000 old values remain that are not in the list now
+	whole   bool           // all old values are removed, except those in the field now
+	stays   bool           // set only if before.Many: old values remain that are not in the field now
+	// set only if before.Many: at least 1000 old values remain that are not in the field now
 	// (see enough)
 	plenty bool
 }
@@ -522,10 +522,10 @@ func lastRDN(ctx context.Context, s *state.Snapshot, id entry.ID) (dn.RDN, error
 	return name[0], nil
 }
 
-// mark places the marks of the modification. If the modification only adds or removes values
-// in a way that commutes with other changes, mark places a mark for each of these values. So
-// clients that change different members of one group at the same time do not conflict.
-// Otherwise mark places a mark for the whole entry.
+// mark places the marks of the modification. If the modification only adds or removes values in
+// a way that commutes with other changes, mark places a mark for each of these values. So
+// clients that change different members of one group at the same time do not conflict. In all
+// other cases, mark places a mark for the whole entry.
 func (m *modification) mark() {
 	row := m.change.master.Row
 	// In two cases, no change of the entry commutes with other changes. If a stamp is indexed,

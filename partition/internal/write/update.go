@@ -206,7 +206,7 @@ func valueHash(qualifier []byte) uint64 {
 	return h.Sum64()
 }
 
-// Touch notes that an entry changed. This makes cached data of the entry invalid. It also
+// Touch notes that an entry changed. This makes cached data of the entry invalid. Touch also
 // touches the watched classes that the entry has, because the entry may be the first or the
 // last entry of such a class.
 func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
