@@ -86,8 +86,8 @@ type upload struct {
 	sent  func(octets int64)
 }
 
-// known returns the files that the parameter sent or the manifest of a base lists, if they
-// exist in the place. The keys of the result are hashes.
+// known returns the files that exist in the place and are listed in the map "sent" or in the
+// manifest of a base. The keys of the result are hashes.
 func known(ctx context.Context, p Place, bases []Base, sent map[string]File) (map[string]File, error) {
 	objects, err := p.List(ctx, filePrefix)
 	if err != nil {

@@ -46,8 +46,8 @@ func (o *old) cookie() []byte {
 }
 
 // TestBatchLost loses a batch whose last event has a cookie. In one case the context ends
-// before the commit. In the other case the directory refuses the batch, and then the
-// connection for questions is lost. The next refresh must copy the changes of the batch.
+// before the commit. In the other case the directory refuses the batch, and then the connection
+// Move.ask is lost. The next refresh must copy the changes of the batch.
 func TestBatchLost(t *testing.T) {
 	for _, lost := range []string{"context", "connection"} {
 		t.Run(lost, func(t *testing.T) {

@@ -68,8 +68,8 @@ func (c counted) within(what string, small, large int64) {
 	}
 }
 
-// TestVersionsCostReadsNothing checks that a base read of an entry with 10,000 retained
-// versions reads about as many keys as a base read of an entry with a single version.
+// TestVersionsCostReadsNothing checks that finding and reading an entry with 10,000 retained
+// versions touches about as many keys as finding and reading an entry with a single version.
 func TestVersionsCostReadsNothing(t *testing.T) {
 	c := newCounted(t, noCache)
 	for _, n := range []string{"one", "many"} {
