@@ -318,7 +318,7 @@ func (a *Archiver) copy(ctx context.Context) (*Manifest, *lsm.Copy, error) {
 	return m, c, nil
 }
 
-// The method "own" makes this folder the owner of the archive, for epoch e. The parameter was
+// The method "own" makes this folder the owner of the archive, for epoch e. The parameter "was"
 // is the previous owner, or nil.
 func (a *Archiver) own(ctx context.Context, e Epoch, was *Owner) error {
 	host, _ := os.Hostname()

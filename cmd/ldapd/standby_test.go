@@ -264,8 +264,8 @@ func (p *pace) lag(seen string) time.Duration {
 }
 
 // lags measures the lag of a standby until done returns true, and the processor time that a
-// commit costs the primary, the standby and the clients. The parameter when is the name of the
-// stage of the test.
+// commit costs the primary, the standby and the clients. The parameter "when" is the name of
+// the stage of the test.
 func (p *pace) lags(when string, primary, standby *served, done func() bool) {
 	primary.Helper()
 	reader := standby.dial()
