@@ -75,6 +75,9 @@ func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done
 	if isTaken(c.heads.Vector, c.slot, name) {
 		return false, fmt.Errorf("%w: %s", ErrBranchExists, name)
 	}
+	if c.cell.State == revision.Merging {
+		return false, fmt.Errorf("%w: %s is being merged", ErrConflict, b.name)
+	}
 	old, _ := names(c.cell)
 	both := old + nameSeparator + name
 	if done, err := w.setNames(ctx, c, both); err != nil || !done {
@@ -89,6 +92,10 @@ func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done
 		return false, err
 	}
 	for c.cell.Incarnation == b.incarnation && c.cell.Owner == both && inProgress(c.cell) {
+		if c.cell.State == revision.Merging {
+			// If the merge fails, other servers drop the new name after a lease.
+			return false, fmt.Errorf("%w: %s is being merged", ErrConflict, old)
+		}
 		if _, err := w.setNames(ctx, c, name); err != nil {
 			return false, fmt.Errorf("%w: renaming the branch %s: %w", ErrUnknown, old, err)
 		}
@@ -96,9 +103,13 @@ func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done
 	return c.cell.Incarnation == b.incarnation && c.cell.Owner == name, nil
 }
 
-// setNames replaces the names in a branch's cell.
+// setNames replaces the names in a branch's cell, which is open, frozen or parked. A frozen
+// branch is opened again, so that the merge that froze it does not wait for its own cell.
 func (w *writer) setNames(ctx context.Context, c *branchCell, names string) (done bool, err error) {
 	next := c.cell
 	next.Owner = names
+	if next.State == revision.Frozen {
+		next.State = revision.Open
+	}
 	return w.swapBranch(ctx, c, next)
 }

@@ -150,6 +150,9 @@ var rules = []rule{
 	{"checkpoints show branches from their merges on", drop("table/collect.go", "	return r <= state && (k.ShownBy == nil || k.ShownBy(r) <= state)\n", "	return r <= state\n")},
 	{"the base of a parked branch is pinned", drop("txn/gcpass.go", "append(p.db.live.pins(), p.b.parked...)", "p.db.live.pins()")},
 	{"the journal of a parked branch stays", drop("txn/gcpass.go", "		if slot.IsBranch() && !p.b.swept(rec.Revision) {\n			break", "		if false {\n			break")},
+	{"a rename looks again after the first swap", drop("txn/branchrename.go", "	if err == nil && isTaken(heads.Vector, c.slot, name) {\n", "	if err == nil && isTaken(heads.Vector, c.slot, nameSeparator) {\n")},
+	{"a branch has its next name, too", drop("txn/branchrename.go", "(name == want || next == want)", "(name == want || next == nameSeparator)")},
+	{"who makes a branch looks again", drop("txn/branch.go", "	if isTaken(heads.Vector, c.slot, b.name) {\n", "	if isTaken(heads.Vector, c.slot, \"\") {\n")},
 	{"what is discarded is removed", drop("txn/branchhelp.go", "c.cell.First-1, c.cell.Limit) {\n", "c.cell.First-1, c.cell.First) {\n")},
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // A simBrancher is a client that works in branches. The branchers of all servers share a
-// few names, so they commit in, merge and discard the same branches at the same time.
+// few names, so they commit in, merge, rename and discard the same branches at the same time.
 type simBrancher struct {
 	l   *simLife
 	ctx context.Context
@@ -26,7 +26,7 @@ func (b *simBrancher) run(random *splitmix) {
 		if b.l.node.yield(b.ctx, fmt.Sprintf("%d: %v in a branch", tx.n, tx.op)) != nil {
 			return
 		}
-		branch, err := b.open("b" + strconv.FormatUint(random.next()%2, 10))
+		branch, err := b.open(branchName(random.next()))
 		if err == nil {
 			if b.transact(branch, tx); errors.Is(tx.failed, ErrParked) {
 				err = b.look(branch)
@@ -42,6 +42,9 @@ func (b *simBrancher) run(random *splitmix) {
 	}
 }
 
+// branchName returns one of the names of branches.
+func branchName(random uint64) string { return "b" + strconv.FormatUint(random%3, 10) }
+
 // open returns the branch with the given name, and makes it if it does not exist.
 func (b *simBrancher) open(name string) (*Branch, error) {
 	branch, err := b.db.Branch(name)
@@ -51,13 +54,13 @@ func (b *simBrancher) open(name string) (*Branch, error) {
 	return branch, err
 }
 
-// end merges, discards or parks a branch, or leaves it open. It notes acknowledged merges,
-// which must be visible at the end of the history.
+// end merges, discards, parks or renames a branch, or leaves it open. It notes acknowledged
+// merges, which must be visible at the end of the history.
 func (b *simBrancher) end(branch *Branch, random uint64) error {
 	switch random % 8 {
 	case 0:
 		return branch.Discard(b.ctx)
-	case 1, 2, 3, 4:
+	case 1, 2, 3:
 		r, err := branch.Merge(b.ctx, nil)
 		if err == nil {
 			b.l.w.merged[fmt.Sprintf("%d of slot %d", branch.incarnation, branch.slot)] = r
@@ -68,6 +71,11 @@ func (b *simBrancher) end(branch *Branch, random uint64) error {
 		return err
 	case 6:
 		if err := branch.Park(b.ctx); err != nil {
+			return err
+		}
+		return b.look(branch)
+	case 4, 7:
+		if err := branch.Rename(b.ctx, branchName(random>>3)); err != nil {
 			return err
 		}
 		return b.look(branch)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
@@ -165,8 +166,8 @@ func (o *oracle) headChanged(by *node, s revision.Slot, now []byte) {
 		o.breaks("I3: slot %d: incarnation %d begins at %s, before %s", s, after.Incarnation, after.First, max(before.Head, before.Limit))
 	}
 	for other, c := range o.cells {
-		if other != s && inProgress(after) && inProgress(c) && c.Owner == after.Owner {
-			o.breaks("the slots %d and %d have branches of one name", other, s)
+		if other != s && inProgress(after) && inProgress(c) && nameIn(&c) == nameIn(&after) {
+			o.breaks("the slots %d and %d have branches of the name %s", other, s, nameIn(&c))
 		}
 	}
 	o.cells[s] = after
@@ -178,6 +179,13 @@ func (o *oracle) headChanged(by *node, s revision.Slot, now []byte) {
 		o.judge(c)
 	}
 	o.stable = max(o.stable, o.heads.Stable())
+}
+
+// nameIn returns the name of the branch in a cell. The cell also has the next name while the
+// branch is being renamed. Two cells may have one next name for a moment.
+func nameIn(c *revision.Cell) string {
+	name, _, _ := strings.Cut(c.Owner, "\x00")
+	return name
 }
 
 // follows reports whether a slot's cell may change from the first to the second content.

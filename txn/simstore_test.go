@@ -56,6 +56,7 @@ const (
 	naming  // names a merge in a branch's cell
 	opening // changes a branch's cell to Open
 	ending  // records that a branch was merged
+	renaming
 	stepCount
 )
 
@@ -63,7 +64,7 @@ var stepNames = [...]string{
 	"client", "read heads", "read cell", "read archives", "claim", "publish", "renew", "fence", "close", "free", "archive", "ask time",
 	"begin", "commit", "abort", "forbid", "read state", "scan journal", "scan lists", "read", "scan", "read marks", "write", "erase",
 	"raise horizon", "read kept", "keep moment", "note collected", "collect", "list rows", "forget commits",
-	"make branch", "reserve", "freeze", "name merge", "open branch", "end merge",
+	"make branch", "reserve", "freeze", "name merge", "open branch", "end merge", "rename",
 }
 
 func (s step) String() string { return stepNames[s] }
@@ -85,6 +86,7 @@ var (
 		raisingFloor: swapFault, readKept: anyCall, keepingMoment: swapFault, notingCollected: swapFault,
 		collecting: setFault, listingRows: scanFault, forgetting: setFault,
 		makingBranch: swapFault, reserving: swapFault, freezing: swapFault, naming: swapFault, opening: swapFault, ending: swapFault,
+		renaming: swapFault,
 	}
 )
 
@@ -96,7 +98,7 @@ var weights = func() (w [stepCount]float64) {
 	for _, s := range []step{readCell, readArchive, renewingLease, fencing, closing, freeing, archival, aborting, eraseCells, scanLists} {
 		w[s] = 4
 	}
-	for _, s := range []step{makingBranch, reserving, freezing, naming, opening, ending, forbidding} {
+	for _, s := range []step{makingBranch, reserving, freezing, naming, opening, ending, renaming, forbidding} {
 		w[s] = 8
 	}
 	for _, s := range []step{raisingFloor, keepingMoment, notingCollected, collecting, listingRows, forgetting} {
@@ -328,6 +330,8 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 // branchStep returns the step of a swap of a branch's cell.
 func branchStep(before, after *revision.Cell) step {
 	switch {
+	case after.Incarnation == before.Incarnation && after.Owner != before.Owner:
+		return renaming
 	case after.State == revision.Frozen:
 		return freezing
 	case after.State == revision.Merging:
