@@ -142,9 +142,9 @@ func isDirectly(ctx context.Context, s *partition.Snapshot, name, group dn.DN) (
 	if err != nil {
 		return false, err
 	}
-	text := name.String()
+	named := dn.NameOf(name)
 	for _, t := range MemberTypes(s.Schema()) {
-		if has, err := referrers.Holds(ctx, s, at.ID, t, text); has || err != nil {
+		if has, err := referrers.Holds(ctx, s, at.ID, t, named); has || err != nil {
 			return has, err
 		}
 	}

@@ -349,6 +349,13 @@ func BenchmarkNormalize(b *testing.B) {
 	}
 }
 
+// folding is a Matcher whose keys differ from those of asIs.
+type folding struct{ asIs }
+
+func (folding) NormalizeAVA(attribute string, value []byte) (string, []byte, error) {
+	return attribute, bytes.ToUpper(value), nil
+}
+
 func TestName(t *testing.T) {
 	n := NewName("uid=ann,ou=people")
 	first, err := n.DN()
@@ -358,11 +365,27 @@ func TestName(t *testing.T) {
 	if again, _ := n.DN(); &again[0] != &first[0] {
 		t.Error("a name is parsed each time")
 	}
+	for _, m := range []Matcher{asIs{}, folding{}, asIs{}} {
+		key, err := n.Key(m)
+		ns, _ := first.Normalize(m)
+		if err != nil || !bytes.Equal(key, Key(ns)) {
+			t.Errorf("the key by %T is %q, %v", m, key, err)
+		}
+		if again, _ := n.Key(m); &again[0] != &key[0] {
+			t.Error("a name is normalised each time")
+		}
+	}
 	if made := NameOf(first); made.String() != n.String() {
 		t.Errorf("the name of %s is %s", first, made)
 	}
 	if _, err := NewName("ann").DN(); err == nil {
 		t.Error("a text that is no name has a DN")
+	}
+	if _, err := NewName("ann").Key(asIs{}); err == nil {
+		t.Error("a text that is no name has a key")
+	}
+	if key, err := NewName("").Key(asIs{}); len(key) > 0 || err != nil {
+		t.Errorf("the key of the root is %q, %v", key, err)
 	}
 	root := NewName("")
 	if d, err := root.DN(); len(d) > 0 || err != nil || root.String() != "" || NameOf(nil) != nil {

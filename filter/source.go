@@ -3,6 +3,7 @@ package filter
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -17,6 +18,9 @@ type EntrySource struct {
 	Entry  *entry.Entry
 	// Name is the DN of the entry. Only tests of names use it.
 	Name dn.DN
+	// Stored is the name of the entry as the store has it. Only tests that [Test.Related] made
+	// use it.
+	Stored *dn.Name
 
 	keys [][][]byte // parallel to Entry.Attributes; nil: not computed yet
 }
@@ -79,8 +83,8 @@ func (s *EntrySource) Keys(t *schema.AttributeType, options string) iter.Seq[[]b
 // keysOf returns the keys of the values of attribute i. It leaves out values that break
 // their syntax.
 func (s *EntrySource) keysOf(i int) [][]byte {
-	for len(s.keys) < len(s.Entry.Attributes) {
-		s.keys = append(s.keys, nil)
+	if n := len(s.Entry.Attributes); len(s.keys) < n {
+		s.keys = slices.Grow(s.keys, n-len(s.keys))[:n]
 	}
 	if s.keys[i] != nil {
 		return s.keys[i]

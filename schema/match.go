@@ -7,6 +7,8 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
 // Key normalises an attribute value. Two values are equal under the rule's form if and
@@ -25,6 +27,15 @@ func (r *MatchingRule) Assertion(a []byte) ([]byte, error) {
 		}
 	}
 	return r.does.assertion(r.schema, a)
+}
+
+// NameAssertion returns the normalised assertion of a name. It is Assertion of the name's
+// text, but uses the key that the name keeps.
+func (r *MatchingRule) NameAssertion(n *dn.Name) ([]byte, error) {
+	if r.Form == distinguishedName {
+		return n.Key(r.schema)
+	}
+	return r.Assertion([]byte(n.String()))
 }
 
 // Piece normalises one piece of a substring assertion (RFC 4518, 2.6). The assertion

@@ -67,20 +67,22 @@ func (e *cluster) renameBranch(ctx context.Context, b *Branch, name string) erro
 
 // renameBranch replaces the name in a branch's cell. After the first swap renameBranch reads
 // the heads again. If another branch has the new name too, renameBranch restores the old name.
+// If the cell was changed between the two swaps, renameBranch has done nothing and returns
+// false: the new name may have been dropped, and another branch may have it.
 func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done bool, err error) {
 	c, err := w.readBranch(ctx, b)
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if isTaken(c.heads.Vector, c.slot, name) {
+	case c.cell.Owner == name:
+		return true, nil
+	case isTaken(c.heads.Vector, c.slot, name):
 		return false, fmt.Errorf("%w: %s", ErrBranchExists, name)
-	}
-	if c.cell.State == revision.Merging {
+	case c.cell.State == revision.Merging:
 		return false, fmt.Errorf("%w: %s is being merged", ErrConflict, b.name)
 	}
 	old, _ := names(c.cell)
-	both := old + nameSeparator + name
-	if done, err := w.setNames(ctx, c, both); err != nil || !done {
+	if done, err := w.setNames(ctx, c, old+nameSeparator+name); err != nil || !done {
 		return false, err
 	}
 	heads, err := w.readHeads(ctx)
@@ -91,16 +93,10 @@ func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done
 		w.setNames(ctx, c, old) // if this fails, other servers drop the new name after a lease
 		return false, err
 	}
-	for c.cell.Incarnation == b.incarnation && c.cell.Owner == both && inProgress(c.cell) {
-		if c.cell.State == revision.Merging {
-			// If the merge fails, other servers drop the new name after a lease.
-			return false, fmt.Errorf("%w: %s is being merged", ErrConflict, old)
-		}
-		if _, err := w.setNames(ctx, c, name); err != nil {
-			return false, fmt.Errorf("%w: renaming the branch %s: %w", ErrUnknown, old, err)
-		}
+	if done, err = w.setNames(ctx, c, name); err != nil {
+		return false, fmt.Errorf("%w: renaming the branch %s: %w", ErrUnknown, old, err)
 	}
-	return c.cell.Incarnation == b.incarnation && c.cell.Owner == name, nil
+	return done, nil
 }
 
 // setNames replaces the names in a branch's cell, which is open, frozen or parked. A frozen

@@ -36,7 +36,7 @@ func (b *simBrancher) run(random *splitmix) {
 		if tx.failed == nil && tx.acked == 0 {
 			tx.failed = err
 		}
-		if pause.For(b.ctx, time.Duration(random.next()%uint64(100*time.Millisecond))) != nil {
+		if wait := time.Duration(random.next() % uint64(100*time.Millisecond)); wait%2 == 0 && pause.For(b.ctx, wait) != nil {
 			return
 		}
 	}

@@ -41,6 +41,7 @@ var models = []struct {
 	{"horizon", horizonVariants},
 	{"branch", branchVariants},
 	{"branches", branchesVariants},
+	{"names", namesVariants},
 	{"line", lineVariants},
 	{"lane", laneVariants},
 }

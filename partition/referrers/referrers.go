@@ -29,6 +29,6 @@ func Of(ctx context.Context, s *partition.Snapshot, names []*dn.Name, types []*s
 // Holds reports whether an entry has a name as a value of a type, under any options. Unlike
 // [partition.Snapshot.Compare], Holds returns no error if the entry or the attribute does not
 // exist.
-func Holds(ctx context.Context, s *partition.Snapshot, id entry.ID, t *schema.AttributeType, name string) (bool, error) {
-	return s.State().Holds(ctx, id, t, []byte(name))
+func Holds(ctx context.Context, s *partition.Snapshot, id entry.ID, t *schema.AttributeType, name *dn.Name) (bool, error) {
+	return s.State().Holds(ctx, id, t, name)
 }

@@ -29,7 +29,7 @@ func Test(ctx context.Context, req *request.Request, t *filter.Test) (filter.Res
 	w := &walk{req: req, right: acl.Search}
 	switch f := t.Asked().(type) {
 	case *filter.Present:
-		return t.Related(func(name dn.DN) bool { return w.inAny(ctx, name) }, nil), nil
+		return t.Related(func(name *dn.Name) bool { return w.inAny(ctx, name) }, nil), nil
 	case *filter.Equal:
 		return w.equal(ctx, t, f.Value, nested)
 	}
@@ -45,7 +45,7 @@ func (w *walk) equal(ctx context.Context, t *filter.Test, value []byte, nested b
 	if err != nil {
 		return nil, err
 	}
-	holds := func(member dn.DN) bool {
+	holds := func(member *dn.Name) bool {
 		in, err := w.in(ctx, member, group, nested)
 		if err != nil {
 			w.req.Judge.Fail(err)
@@ -75,8 +75,8 @@ func (w *walk) group(ctx context.Context, text string) (partition.Located, error
 	return at, err
 }
 
-func (w *walk) inAny(ctx context.Context, name dn.DN) (any bool) {
-	err := w.up(ctx, dn.NameOf(name), false, func(partition.Located) bool {
+func (w *walk) inAny(ctx context.Context, name *dn.Name) (any bool) {
+	err := w.up(ctx, name, false, func(partition.Located) bool {
 		any = true
 		return false
 	})
@@ -89,15 +89,14 @@ func (w *walk) inAny(ctx context.Context, name dn.DN) (any bool) {
 // The method in reports whether an entry is in a group. If nested is set, it follows groups
 // from the entry upwards. The cost thus grows with the number of groups that the entry is in,
 // and not with the sizes of the groups.
-func (w *walk) in(ctx context.Context, name dn.DN, group partition.Located, nested bool) (in bool, err error) {
+func (w *walk) in(ctx context.Context, name *dn.Name, group partition.Located, nested bool) (in bool, err error) {
 	if !nested {
-		text := name.String()
-		if in, err = w.has(ctx, group, text); in || err != nil {
+		if in, err = w.has(ctx, group, name); in || err != nil {
 			return in, err
 		}
-		return w.matches(ctx, group.ID, text)
+		return w.matches(ctx, group.ID, name.String())
 	}
-	err = w.up(ctx, dn.NameOf(name), true, func(g partition.Located) bool {
+	err = w.up(ctx, name, true, func(g partition.Located) bool {
 		in = g.ID == group.ID
 		return !in
 	})

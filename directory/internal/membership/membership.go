@@ -181,13 +181,13 @@ func (w *walk) allows(ctx context.Context, g *partition.Result, found []referrer
 
 // The method has reports whether a group names a member by a value on which the requester has
 // the walk's right.
-func (w *walk) has(ctx context.Context, g partition.Located, name string) (bool, error) {
+func (w *walk) has(ctx context.Context, g partition.Located, name *dn.Name) (bool, error) {
 	may, err := w.req.Judge.Values(ctx, g, w.right)
 	if err != nil {
 		return false, err
 	}
 	for _, t := range w.req.Known.Members {
-		if !may(t, []byte(name)) {
+		if !may(t, []byte(name.String())) {
 			continue
 		}
 		if has, err := referrers.Holds(ctx, w.req.Snapshot, g.ID, t, name); has || err != nil {

@@ -123,15 +123,11 @@ func (r *referrers) read(ctx context.Context, names []int) ([]*cache.Referrers, 
 	read := make([]*cache.Referrers, len(names))
 	keys := make([][]byte, len(names)) // of the names
 	for i, of := range names {
-		name, err := r.names[of].DN()
+		key, err := r.names[of].Key(r.s.Catalog.Schema)
 		if err != nil {
 			return nil, err
 		}
-		norms, err := name.Normalize(r.s.Catalog.Schema)
-		if err != nil {
-			return nil, err
-		}
-		keys[i], read[i] = dn.Key(norms), &cache.Referrers{AsOf: r.s.Ordinal(), Types: r.stored}
+		keys[i], read[i] = key, &cache.Referrers{AsOf: r.s.Ordinal(), Types: r.stored}
 	}
 	values := make([][]byte, len(keys))
 	for _, t := range r.stored {

@@ -412,7 +412,7 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name 
 		if err != nil {
 			return false, err
 		}
-		src.Name, src.Schema = parsed, f.s.Catalog.Schema
+		src.Name, src.Stored, src.Schema = parsed, name, f.s.Catalog.Schema
 	}
 	return f.q.Filter.Match(&src) == filter.True, nil
 }

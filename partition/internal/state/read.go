@@ -486,7 +486,7 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 // an equality rule. Unlike Compare, Holds returns no error if the entry or the attribute does
 // not exist, or if the value has bad syntax. It normalises the value only if the entry has the
 // attribute.
-func (s *Snapshot) Holds(ctx context.Context, id entry.ID, t *schema.AttributeType, value []byte) (bool, error) {
+func (s *Snapshot) Holds(ctx context.Context, id entry.ID, t *schema.AttributeType, name *dn.Name) (bool, error) {
 	i, err := s.Item(ctx, id)
 	if err != nil || i == nil {
 		return false, err
@@ -494,7 +494,7 @@ func (s *Snapshot) Holds(ctx context.Context, id entry.ID, t *schema.AttributeTy
 	if i.Entry != nil && !slices.ContainsFunc(i.Entry.Attributes, func(a entry.Attribute) bool { return a.Type.Is(t) }) {
 		return false, nil
 	}
-	key, err := t.Equality.Assertion(value)
+	key, err := t.Equality.NameAssertion(name)
 	if err != nil {
 		return false, nil
 	}
