@@ -88,7 +88,7 @@ func (c *checked) holds(s *partition.Snapshot, valid func() bool) bool {
 	return true
 }
 
-// The method of reports whether f holds the rules of the state s.
+// The method "of" reports whether f holds the rules of the state s.
 func (f *inForce) of(s *partition.Snapshot) bool {
 	if f == nil || f.access != s.Access() {
 		return false

@@ -180,7 +180,7 @@ func (d *DynamicGroups) With(src *filter.EntrySource) (iter.Seq2[*DynamicGroup, 
 	}, err
 }
 
-// The method has reports whether the search finds an entry.
+// The method "has" reports whether the search finds an entry.
 func (m *MemberURL) has(name []dn.Norm, e filter.Source) bool {
 	below := len(name) - len(m.base)
 	if below < 0 || !slices.Equal(name[below:], m.base) {
@@ -195,7 +195,7 @@ func (m *MemberURL) has(name []dn.Norm, e filter.Source) bool {
 	return m.Filter.Match(e) == filter.True
 }
 
-// The method with returns the dynamic groups that an entry is a member of.
+// The method "with" returns the dynamic groups that an entry is a member of.
 func (d *DynamicGroups) with(name dn.DN, e *entry.Entry) (groups []partition.Located, err error) {
 	if d.None() {
 		return nil, nil

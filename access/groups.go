@@ -52,7 +52,7 @@ func (c *closure) memberships() []Membership {
 	return all
 }
 
-// The method same reports whether the groups of the identity are the same in two states: the
+// The method "same" reports whether the groups of the identity are the same in two states: the
 // state s, and the state with the ordinal since.
 func (c *closure) same(s *partition.Snapshot, since uint64) bool {
 	return !slices.ContainsFunc(c.asked, func(same sameEntries) bool { return !same(s, since) })

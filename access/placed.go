@@ -155,7 +155,7 @@ func nameOf(ctx context.Context, s *partition.Snapshot, id entry.ID) (dn.DN, err
 	return name.DN()
 }
 
-// The function same reports whether the schema treats two names as equal.
+// The function "same" reports whether the schema treats two names as equal.
 func same(sch *schema.Schema, a, b dn.DN) bool {
 	x, err := a.Normalize(sch)
 	y, err2 := b.Normalize(sch)

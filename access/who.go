@@ -78,7 +78,7 @@ func (r *Rules) At(ctx context.Context, s *partition.Snapshot, w *Who, c acl.Con
 	return set.Program(id)
 }
 
-// The method same reports whether the answer a is valid in the state s: the identity's entry,
+// The method "same" reports whether the answer a is valid in the state s: the identity's entry,
 // name and groups have not changed since the answer was made.
 func (w *Who) same(s *partition.Snapshot, a *answer) bool {
 	if w.ID == entry.Root && len(a.groups.asked) == 0 {

@@ -132,7 +132,7 @@ func (t *from389) leave(name, reason string) {
 	t.left = append(t.left, name+": "+reason)
 }
 
-// The method is reports whether an attribute is on. The parameter otherwise is the result if
+// The method "is" reports whether an attribute is on. The parameter otherwise is the result if
 // the attribute has no value.
 func (t *from389) is(name string, otherwise bool) bool {
 	vs := t.values(name)

@@ -4,7 +4,7 @@
 // in comments refer to this document. Decisions are functions of a policy, the state of an
 // account and the time; the package reads a store and a clock only through a [Ledger].
 //
-// [Policy.Attempt] limits the number of guesses at all servers of one store.
+// [Policy.Attempt] limits the number of guesses that all servers of one store verify.
 package account
 
 import (

@@ -68,7 +68,7 @@ func placed(t *testing.T, rules string) (all []Placed) {
 	return all
 }
 
-// The method as returns the Program of the identity with the given name, which is in the given
+// The method "as" returns the Program of the identity with the given name, which is in the given
 // groups. If the name is "", the identity is anonymous.
 func (w *world) as(name string, groups ...string) *Program {
 	w.t.Helper()
@@ -140,7 +140,7 @@ func (w *world) decide(p *Program, name string) *Decision {
 	return z.Decide(w.entry(name))
 }
 
-// The method may returns the answer to a question of the form "right entry" or "right entry
+// The method "may" returns the answer to a question of the form "right entry" or "right entry
 // attribute[=value]".
 func (w *world) may(p *Program, question string) bool {
 	w.t.Helper()

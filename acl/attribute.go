@@ -215,7 +215,7 @@ func (p *part) mayCover(v *subjectValue) bool {
 	return slices.ContainsFunc(p.in, v.touches) && !slices.ContainsFunc(p.except, v.is)
 }
 
-// The method is reports whether the attribute a includes the value of v, or all values if v has
+// The method "is" reports whether the attribute a includes the value of v, or all values if v has
 // no value.
 func (v *subjectValue) is(a attribute) bool {
 	return a.covers(v.typ, v.options) && (a.values == nil || v.value != nil && a.values.has(v))
@@ -230,7 +230,7 @@ func (v *subjectValue) touches(a attribute) bool {
 	return a.values == nil || v.value == nil || a.values.has(v)
 }
 
-// The method has reports whether w selects the value of v.
+// The method "has" reports whether w selects the value of v.
 func (w *values) has(v *subjectValue) bool {
 	switch {
 	case w.filter != nil:

@@ -61,7 +61,7 @@ func (d *diagram) make(v int32, low, high node) node {
 	return n
 }
 
-// The method is returns the function that equals the variable v.
+// The method "is" returns the function that equals the variable v.
 func (d *diagram) is(v int) node { return d.make(int32(v), falseNode, trueNode) }
 
 func (d *diagram) not(f node) node         { return d.ifElse(f, falseNode, trueNode) }
@@ -94,7 +94,7 @@ func (d *diagram) ifElse(f, g, h node) node {
 	return n
 }
 
-// The method at returns the function that results from f if variable v has the given value. f
+// The method "at" returns the function that results from f if variable v has the given value. f
 // must not depend on variables before v.
 func (d *diagram) at(f node, v int32, value bool) node {
 	b := d.nodes[f]

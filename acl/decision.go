@@ -33,7 +33,7 @@ func Both(a, b *Decision) *Decision {
 	return &both
 }
 
-// The method own returns the type of the decision's schema that corresponds to a type of
+// The method "own" returns the type of the decision's schema that corresponds to a type of
 // another schema.
 func (d *Decision) own(t *schema.AttributeType) *schema.AttributeType {
 	if d.program != nil {
@@ -161,7 +161,7 @@ func (p *part) extent(t *schema.AttributeType) (all, some bool) {
 	return all, some
 }
 
-// The method about reports whether the attribute includes descriptions of type t, perhaps only
+// The method "about" reports whether the attribute includes descriptions of type t, perhaps only
 // descriptions with certain options.
 func (a *attribute) about(t *schema.AttributeType) bool {
 	if a.types != nil {
@@ -223,7 +223,7 @@ func (d *Decision) Assertion(t *schema.AttributeType, options string, value []by
 	return d.has(&subjectValue{typ: t, options: options, value: value, program: d.program, more: true}, r)
 }
 
-// The method has reports whether the identity has all rights of r on the value of v, or on all
+// The method "has" reports whether the identity has all rights of r on the value of v, or on all
 // values if v has no value.
 func (d *Decision) has(v *subjectValue, r Rights) bool {
 	here := d.of(v.typ)

@@ -139,7 +139,7 @@ func (c *compiled) isAbout(name []dn.Norm, e *Entry) bool {
 	return slices.ContainsFunc(c.in, has) && !slices.ContainsFunc(c.notIn, has)
 }
 
-// The method has reports whether the target includes an entry, assuming that a variable matches
+// The method "has" reports whether the target includes an entry, assuming that a variable matches
 // any value.
 func (t *target) has(name []dn.Norm, e *Entry) bool {
 	below := len(name) - len(t.base)

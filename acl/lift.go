@@ -134,7 +134,7 @@ func typesOf(f filter.Resolved) (types []*schema.AttributeType) {
 // groups in the group.
 type members func(group string) ([]dn.DN, error)
 
-// The method of returns the targets that include exactly the members of a group, or nil if the
+// The method "of" returns the targets that include exactly the members of a group, or nil if the
 // name of the group is a pattern.
 func (m members) of(k compiler, sub *subject) (all []target, err error) {
 	if sub.name.isOpen() {

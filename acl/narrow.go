@@ -182,7 +182,7 @@ func (p *Program) narrowest(f formula) filter.Resolved {
 	return filter.MakeOr(any...)
 }
 
-// The function both returns the conjunction of two filters. A nil filter is always True.
+// The function "both" returns the conjunction of two filters. A nil filter is always True.
 func both(a, b filter.Resolved) filter.Resolved {
 	switch {
 	case a == nil:

@@ -86,7 +86,7 @@ func pick[T any](g generator, all []T) T { return all[g.IntN(len(all))] }
 // oneIn returns true with probability 1/n.
 func (g generator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
-// The function some returns between 1 and max items.
+// The function "some" returns between 1 and max items.
 func some[T any](g generator, max int, item func() T) []T {
 	all := []T{item()}
 	for len(all) < max && g.oneIn(3) {
@@ -363,7 +363,7 @@ func (g generator) targetFilter() filter.Filter {
 	})
 }
 
-// The method below makes a pattern, relative to the place, from the name of an entry below the
+// The method "below" makes a pattern, relative to the place, from the name of an entry below the
 // place.
 func (g generator) below(place dn.DN) string {
 	var names []string

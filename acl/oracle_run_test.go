@@ -152,7 +152,7 @@ type result struct {
 	difference         string
 }
 
-// The method same counts a question. If the answer is outside the range from least to most, it
+// The method "same" counts a question. If the answer is outside the range from least to most, it
 // records the difference, unless the result already contains one.
 func (r *result) same(got bool, least, most bool, format string, args ...any) {
 	r.questions++

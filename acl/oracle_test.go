@@ -124,7 +124,7 @@ func (j *judge) mayUse(names []string) bool {
 	return j.some(false, given) && !j.some(true, given)
 }
 
-// The method some reports whether a part of the judge's rules passes the test. If deny is set,
+// The method "some" reports whether a part of the judge's rules passes the test. If deny is set,
 // it considers the deny rules, and otherwise the allow rules.
 func (j *judge) some(deny bool, test func(*acl.Part) bool) bool {
 	return slices.ContainsFunc(j.rules, func(r *acl.Rule) bool {
@@ -266,7 +266,7 @@ func isMember(n *node, group string, nested bool) filter.Tri {
 	return filter.False
 }
 
-// The method has reports whether the group n has a member. If nested is set, members of groups
+// The method "has" reports whether the group n has a member. If nested is set, members of groups
 // in n count too. The list seen contains the groups that have already been searched, which are
 // not searched again.
 func (n *node) has(member dn.DN, nested bool, seen []*node) bool {

@@ -44,7 +44,7 @@ func (p *parser) advance() (err error) {
 	return err
 }
 
-// The method is reports whether the current token is one of the words.
+// The method "is" reports whether the current token is one of the words.
 func (p *parser) is(words ...string) bool {
 	return p.token.kind == word && slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, p.token.text) })
 }
@@ -209,7 +209,7 @@ func (p *parser) group() (s Subject, err error) {
 	return s, err
 }
 
-// The method its parses "its ATTR", "its parent", "its parent's ATTR" and "its superiors".
+// The method "its" parses "its ATTR", "its parent", "its parent's ATTR" and "its superiors".
 func (p *parser) its() (s Subject, err error) {
 	if err = p.advance(); err != nil {
 		return s, err
@@ -543,7 +543,7 @@ func minutes(s string) (int, bool) {
 	return hours*60 + mins, ok
 }
 
-// The method why parses the comment at the end of the rule, if there is one.
+// The method "why" parses the comment at the end of the rule, if there is one.
 func (p *parser) why() error {
 	if p.token.kind != end {
 		return p.fail("the rule ends here, but %s follows", p.token)

@@ -22,7 +22,7 @@ type State struct {
 	Gap    *Gap  // the gap after Newest; nil: there is none
 }
 
-// List returns the states that an archive can restore, the oldest first.
+// List returns a State for each base of an archive, the oldest base first.
 func List(ctx context.Context, p Place) (owner *Owner, states []State, err error) {
 	x, err := ReadIndex(ctx, p)
 	if err != nil {

@@ -20,13 +20,13 @@ func newClient(t testing.TB) *client {
 	return c
 }
 
-// The method do runs a command of a transcript and returns what it prints.
+// The method "do" runs a command of a transcript and returns what it prints.
 func (c *client) do(cmd string, input ...string) string {
 	c.t.Helper()
 	return c.command(&datadriven.TestData{Cmd: cmd, Input: strings.Join(input, "\n")})
 }
 
-// The method must runs a command that must succeed.
+// The method "must" runs a command that must succeed.
 func (c *client) must(cmd string, input ...string) {
 	c.t.Helper()
 	if out := c.do(cmd, input...); out != "0\n" {

@@ -150,7 +150,7 @@ func decisions(t *testing.T, s *partition.Snapshot, programs []*acl.Program, nam
 	return all
 }
 
-// The method some reports whether at least one of the identities may have a right on a value of
+// The method "some" reports whether at least one of the identities may have a right on a value of
 // an attribute.
 func (r ruling) some(attribute string, s *partition.Snapshot) bool {
 	for _, d := range r {

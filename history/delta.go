@@ -74,7 +74,7 @@ func values(before, after *entry.Attribute) []op.Modification {
 	return changes
 }
 
-// The function without returns the values that are not in others.
+// The function "without" returns the values that are not in others.
 func without(values, others [][]byte) (rest [][]byte) {
 	if slices.EqualFunc(values, others, bytes.Equal) {
 		return nil

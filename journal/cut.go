@@ -119,7 +119,7 @@ func cutArchive(a revision.Archive, r table.Revision) revision.Archive {
 	return a
 }
 
-// The function until returns those revisions of a sorted list that are not after r.
+// The function "until" returns those revisions of a sorted list that are not after r.
 func until(rs []table.Revision, r table.Revision) []table.Revision {
 	for i, x := range rs {
 		if x > r {

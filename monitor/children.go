@@ -32,7 +32,7 @@ func newFamily[K comparable](r prometheus.Registerer, name, help string, limit i
 	return f
 }
 
-// The method of returns the counter of a key.
+// The method "of" returns the counter of a key.
 func (f *family[K]) of(key K) prometheus.Counter {
 	if c := (*f.children.Load())[key]; c != nil {
 		return c

@@ -18,8 +18,8 @@ import (
 // A Snapshot reads one state of the directory.
 type Snapshot struct{ s *state.Snapshot }
 
-// NewSnapshot returns a Snapshot that reads the state s, or the error err. Only the packages
-// beside this one call it, after they have opened a state.
+// NewSnapshot returns a Snapshot that reads the state s, or the error err. Of other packages,
+// only those in the folders below this one call it, after they have opened a state.
 func NewSnapshot(s *state.Snapshot, err error) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
@@ -27,8 +27,8 @@ func NewSnapshot(s *state.Snapshot, err error) (*Snapshot, error) {
 	return &Snapshot{s}, nil
 }
 
-// State returns the state that the snapshot reads. Only the packages beside this one call
-// it.
+// State returns the state that the snapshot reads. Of other packages, only those in
+// the folders below this one call it.
 func (s *Snapshot) State() *state.Snapshot { return s.s }
 
 // Close releases the state.

@@ -224,7 +224,7 @@ func (f *figures) count(people entry.ID) {
 	ctx := context.Background()
 	s := f.p.Snapshot()
 	defer s.Close()
-	n := 200
+	n := 5000
 	if s, err := views.Subordinates(ctx, s); err != nil || s == nil {
 		n = 1
 	}

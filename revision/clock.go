@@ -78,7 +78,7 @@ func (c *Clock) Behind() time.Duration {
 	return max(0, c.last.Time().Sub(c.now()))
 }
 
-// The function after returns the smallest id of slot s that is larger than r.
+// The function "after" returns the smallest id of slot s that is larger than r.
 func after(r table.Revision, s Slot) table.Revision {
 	ms := Millis(r)
 	switch {

@@ -87,7 +87,7 @@ func last(rs []table.Revision) table.Revision {
 	return rs[len(rs)-1]
 }
 
-// The function below returns the revision before the first revision of a sorted list, or Last
+// The function "below" returns the revision before the first revision of a sorted list, or Last
 // if the list is empty.
 func below(rs []table.Revision) table.Revision {
 	if len(rs) == 0 {

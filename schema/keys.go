@@ -107,10 +107,6 @@ func timeKey(v []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	year := t.minute.Year()
-	if year < 0 || year > 9999 {
-		return nil, errors.New("time outside of the years 0000 to 9999 in UTC")
-	}
 	out := make([]byte, 0, 16+len(t.fraction))
 	out = t.minute.AppendFormat(out, "200601021504")
 	out = append(out, '0'+byte(t.second/10), '0'+byte(t.second%10))
@@ -190,6 +186,9 @@ func parseTime(v []byte) (t generalTime, err error) {
 		part[5] = scale60(fraction)
 	}
 	t.minute = time.Date(part[0], time.Month(part[1]), part[2], part[3], part[4]-offset, 0, 0, time.UTC)
+	if year := t.minute.Year(); year < 0 || year > 9999 {
+		return t, errors.New("time outside of the years 0000 to 9999 in UTC")
+	}
 	t.second = part[5]
 	t.fraction = bytes.TrimRight(fraction, "0")
 	return t, nil

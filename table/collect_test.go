@@ -35,7 +35,7 @@ func (h *history) sort() {
 	})
 }
 
-// The method at returns the cells that a state shows according to the contract: the newest
+// The method "at" returns the cells that a state shows according to the contract: the newest
 // visible cell of each column, unless that cell is a tombstone or older than the newest visible
 // deletion.
 func (h history) at(state Revision, shows func(Revision) bool) (got []string) {

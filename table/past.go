@@ -53,7 +53,7 @@ func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) it
 	}
 }
 
-// The function behind returns the first key of a range at which reading can continue. It moves
+// The function "behind" returns the first key of a range at which reading can continue. It moves
 // forward in steps of doubling size until it finds a key at which a scan succeeds. Then it
 // narrows the last step by bisection, with longer and longer keys. The result ended is true if
 // there is no such key.

@@ -55,7 +55,7 @@ func (c *changes) touch(ids []entry.ID, keys []uint64, n uint64) {
 	}
 }
 
-// The method everything records that all entries and keys may have changed in the state of
+// The method "everything" records that all entries and keys may have changed in the state of
 // ordinal n.
 func (c *changes) everything(n uint64) {
 	c.latest.forget(n)
@@ -116,7 +116,7 @@ func (l *latest) forget(n uint64) {
 	l.commits, l.weight, l.since = nil, 0, max(l.since, n)
 }
 
-// The method with returns the ids touched by those commits that also touched key and have an
+// The method "with" returns the ids touched by those commits that also touched key and have an
 // ordinal larger than the parameter since. The ids are sorted and without duplicates. ok is
 // false if l no longer contains all of these commits.
 func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {

@@ -124,7 +124,7 @@ func (c *claimer) newWriter() (*writer, error) {
 	return w, nil
 }
 
-// The method may reads the store's clock and reports whether this server is allowed to announce
+// The method "may" reads the store's clock and reports whether this server is allowed to announce
 // ids. A server must not announce ids if its clock is too far ahead.
 func (c *claimer) may(ctx context.Context) (bool, error) {
 	e := c.e

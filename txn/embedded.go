@@ -90,7 +90,7 @@ func (e *embedded) state(p position) *Snapshot {
 	return s
 }
 
-// The method past returns the state at a revision that is not above the head.
+// The method "past" returns the state at a revision that is not above the head.
 func (e *embedded) past(r table.Revision) *Snapshot {
 	now := e.db.current.Load()
 	return &Snapshot{db: e.db, view: now.view, heads: now.heads, max: r, low: r}
@@ -381,7 +381,7 @@ func (e *embedded) at(_ context.Context, r table.Revision) (*Snapshot, error) {
 	return e.past(r), nil
 }
 
-// The method until makes all later commits use revisions above r, and waits for commits that
+// The method "until" makes all later commits use revisions above r, and waits for commits that
 // have a revision but are not durable yet. While the clock is in doubt, until does not raise
 // the revisions. On a standby, until returns ErrRevision if r is above the head.
 func (e *embedded) until(ctx context.Context, r table.Revision) (*Snapshot, error) {

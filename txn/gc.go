@@ -77,7 +77,7 @@ type bounds struct {
 	parked []table.Revision
 }
 
-// The method before returns the revision of the time b.now minus age, or b.stable if that is
+// The method "before" returns the revision of the time b.now minus age, or b.stable if that is
 // smaller.
 func (b *bounds) before(age time.Duration) table.Revision {
 	return min(b.stable, revision.At(b.now.Time().Add(-age)))

@@ -120,7 +120,7 @@ func (p *pass) secretHorizon() table.Revision {
 // transaction on any server, and no merge, looks for marks below this revision.
 func (p *pass) markHorizon() table.Revision { return min(p.b.young, p.secretHorizon()) }
 
-// The method young collects the families without history. It examines the rows of commits that
+// The method "young" collects the families without history. It examines the rows of commits that
 // have fallen below the horizon of secrets since the last collection. Marks that a branch needs
 // stay until the history of their rows is collected.
 func (p *pass) young(ctx context.Context) error {
@@ -152,7 +152,7 @@ func (p *pass) young(ctx context.Context) error {
 	return p.db.log.NoteCollected(ctx, p.noted)
 }
 
-// The method old considers the commits of a slot that have fallen below the horizon. It
+// The method "old" considers the commits of a slot that have fallen below the horizon. It
 // collects the rows of these commits. It then removes these commits from the journal, except
 // the last committed one, because frontiers name that commit. Commits that are not consumed yet
 // stay in the journal too (see Options.Consumed).
@@ -218,7 +218,7 @@ func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error 
 	return w.add(ctx, rec)
 }
 
-// The method everything examines all rows of all tables except the journal's. These include the
+// The method "everything" examines all rows of all tables except the journal's. These include the
 // rows of all commits below the horizon.
 func (p *pass) everything(ctx context.Context) error {
 	names, err := p.db.store.Names(ctx)

@@ -86,7 +86,7 @@ func (x *lineCheck) confirm(m placed) {
 	}
 }
 
-// The method others looks for suspects in the trunk's commits up to a revision, and in all
+// The method "others" looks for suspects in the trunk's commits up to a revision, and in all
 // branches that these commits merged.
 func (x *lineCheck) others(ctx context.Context, upTo table.Revision) error {
 	for rec, err := range x.e.db.log.Scan(ctx, revision.OnlySlot, x.upTo, upTo) {

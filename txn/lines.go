@@ -43,7 +43,7 @@ func (l *lines) finish(head table.Revision) *lines {
 	return l
 }
 
-// The method with returns a copy of l in which c is the cell of the slot s. If archived is not
+// The method "with" returns a copy of l in which c is the cell of the slot s. If archived is not
 // nil, the copy also has a new archive for that slot, made from the cell *archived.
 func (l *lines) with(s revision.Slot, c revision.Cell, archived *revision.Cell, head table.Revision) *lines {
 	next := &lines{cells: map[revision.Slot]revision.Cell{}, archives: map[revision.Slot][]revision.Archive{}}

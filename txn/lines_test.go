@@ -246,7 +246,7 @@ func (w *lineWorld) branch(b *lineBranch) *Branch {
 	return x
 }
 
-// The method some returns an open branch. If parked is set, it may also return a parked branch.
+// The method "some" returns an open branch. If parked is set, it may also return a parked branch.
 // It returns nil if there is none.
 func (w *lineWorld) some(parked bool) *lineBranch {
 	all := slices.DeleteFunc(slices.Clone(w.branches), func(b *lineBranch) bool { return b.gone || b.merge != 0 || b.parked && !parked })

@@ -82,7 +82,7 @@ func (tx *Tx) merge(ctx context.Context, t table.Table, r table.Range, sel table
 		left--
 		return yield(row, err) && err == nil && left != 0
 	}
-	// The function own yields the written rows whose keys are before a key, or all written
+	// The function "own" yields the written rows whose keys are before a key, or all written
 	// rows that remain.
 	own := func(before []byte, all bool) bool {
 		for len(keys) > 0 && (all || comesFirst(keys[0], before, sel.Reverse)) {
@@ -134,7 +134,7 @@ func (tx *Tx) between(t table.Table, r table.Range) []string {
 	return o.between(r)
 }
 
-// The method below returns the selection with which to read the snapshot's version of a written
+// The method "below" returns the selection with which to read the snapshot's version of a written
 // row. The selection has no filter, and MaxCells is raised by the number of tombstones that may
 // hide cells.
 func (w *rowWrite) below(sel table.Select) table.Select {
@@ -149,7 +149,7 @@ func (w *rowWrite) below(sel table.Select) table.Select {
 	return sel
 }
 
-// The method over returns the snapshot's row overlaid with the written cells.
+// The method "over" returns the snapshot's row overlaid with the written cells.
 func (w *rowWrite) over(base table.Row, sel table.Select) table.Row {
 	old, top := base.Cells, w.columns()
 	out := table.Row{Key: base.Key, Cells: make([]table.Cell, 0, len(old)+len(top))}

@@ -16,7 +16,7 @@ type resolver struct {
 	open sync.WaitGroup // counts the commits whose outcome is unknown
 }
 
-// The method later finds out the outcome of a commit in the background, and aborts the commit
+// The method "later" finds out the outcome of a commit in the background, and aborts the commit
 // if it is undecided. Until then the commit is an exception below the head.
 func (r *resolver) later(p *pendingCommit) {
 	w := r.w

@@ -149,7 +149,7 @@ func (n *net) ring() {
 	}
 }
 
-// The method at schedules a function call after the given delay.
+// The method "at" schedules a function call after the given delay.
 func (n *net) at(after time.Duration, do func()) {
 	n.seq++
 	e := event{n.now() + after, n.seq, do}

@@ -158,7 +158,7 @@ type simLife struct {
 	newest  atomic.Int64
 }
 
-// The method each returns the number of transactions of a client: n, or more if the history is
+// The method "each" returns the number of transactions of a client: n, or more if the history is
 // calm.
 func (w *simWorld) each(n int) int {
 	if w.calm {

@@ -211,10 +211,10 @@ type viewer interface {
 	// catchUp returns when the state shown includes every commit that any server had made
 	// when catchUp was called.
 	catchUp(ctx context.Context) error
-	// The method at returns the state at the revision r, which must not be above the newest
+	// The method "at" returns the state at the revision r, which must not be above the newest
 	// revision.
 	at(ctx context.Context, r table.Revision) (*Snapshot, error)
-	// The method until waits until no further commit can have a revision of at most r, and
+	// The method "until" waits until no further commit can have a revision of at most r, and
 	// then returns the state at r. r may be above the newest revision but must not be in
 	// the future.
 	until(ctx context.Context, r table.Revision) (*Snapshot, error)
@@ -264,7 +264,7 @@ type stepper interface {
 	// incarnation returns the holder that commits for this server now, or the zero
 	// Holder.
 	incarnation() Holder
-	// The method over reports whether a holder's tenure has ended.
+	// The method "over" reports whether a holder's tenure has ended.
 	over(h Holder) bool
 	// backfiller returns a writer that writes cells outside transactions.
 	backfiller() (backfiller, error)

@@ -67,7 +67,7 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	})
 }
 
-// The function each runs a test in a bubble on every kind of store.
+// The function "each" runs a test in a bubble on every kind of store.
 func each(t *testing.T, f func(t *testing.T, db *DB)) {
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {

@@ -99,7 +99,7 @@ func (im *Import) Translate() {
 	im.nameRules()
 }
 
-// The method all returns the directives of a database, followed by the directives of the
+// The method "all" returns the directives of a database, followed by the directives of the
 // frontend.
 func (im *Import) all(db *database) []*Original {
 	all := slices.Clone(db.directives)

@@ -99,7 +99,7 @@ func (im *Import) WriteNotes(out io.Writer) error {
 	return im.writeTable(out)
 }
 
-// The method left returns the reserved attributes that an import leaves out: * in an original
+// The method "left" returns the reserved attributes that an import leaves out: * in an original
 // includes them, and * in a rule does not. It returns nil if no draft allows rights on *, or if
 // the option Reserved is set.
 func (im *Import) left() (names []string) {

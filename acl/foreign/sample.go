@@ -59,7 +59,7 @@ func (im *Import) ExistIn(items []Item) {
 	im.Exists = func(name dn.DN) (bool, error) { return d.find(name) != nil, nil }
 }
 
-// The function every returns at most n of the items, evenly spread.
+// The function "every" returns at most n of the items, evenly spread.
 func every(items []Item, n int) []Item {
 	step := (len(items) + n - 1) / n
 	var out []Item

@@ -53,7 +53,7 @@ func (all revocations) check(chain []*x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// The method of returns the newest current list of a certificate's issuer.
+// The method "of" returns the newest current list of a certificate's issuer.
 func (all revocations) of(c, issuer *x509.Certificate, now time.Time) (newest *x509.RevocationList, err error) {
 	err = fmt.Errorf("the certificate of %q: there is no revocation list of %q", c.Subject, c.Issuer)
 	for _, l := range all[string(c.RawIssuer)] {

@@ -76,7 +76,7 @@ func TestManifests(t *testing.T) {
 // object is a mapping of a manifest.
 type object map[string]any
 
-// The method at returns the object at a path of keys, or nil if there is none.
+// The method "at" returns the object at a path of keys, or nil if there is none.
 func (o object) at(path ...string) object {
 	for _, p := range path {
 		next, _ := o[p].(map[string]any)

@@ -74,7 +74,7 @@ func (p rowPush) of(f table.Filter) (filter.Filter, pushKind) {
 	return nil, pushNone
 }
 
-// The method all translates the parts of a conjunction that can be sent.
+// The method "all" translates the parts of a conjunction that can be sent.
 func (p rowPush) all(fs table.All) (filter.Filter, pushKind) {
 	var parts []filter.Filter
 	for _, f := range fs {
@@ -88,7 +88,7 @@ func (p rowPush) all(fs table.All) (filter.Filter, pushKind) {
 	return list(filter.MustPassAll, parts)
 }
 
-// The method any translates the parts of a disjunction, except parts that match no row. If one
+// The method "any" translates the parts of a disjunction, except parts that match no row. If one
 // part cannot be sent, no part is sent.
 func (p rowPush) any(fs table.Any) (filter.Filter, pushKind) {
 	var parts []filter.Filter
@@ -116,7 +116,7 @@ func list(op filter.ListOperator, parts []filter.Filter) (filter.Filter, pushKin
 	return filter.NewList(op, parts...), pushFilter
 }
 
-// The method has translates a test of one column. The server sees the column only if the scan
+// The method "has" translates a test of one column. The server sees the column only if the scan
 // reads it and MaxCells does not cut it off.
 func (p rowPush) has(f table.Has) (filter.Filter, pushKind) {
 	q := storeQualifier(f.Qualifier)

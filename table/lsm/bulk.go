@@ -228,7 +228,7 @@ func (b *bulk) spill() error {
 	return nil
 }
 
-// The function each calls the function work for every shard, large shards first. It uses one
+// The function "each" calls the function work for every shard, large shards first. It uses one
 // goroutine for each processor. A goroutine stops after its first error. The result is the
 // joined errors of all goroutines.
 func each(shards []*shard, work func(*shard) error) error {

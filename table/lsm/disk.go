@@ -233,7 +233,7 @@ func (l *logger) Fatalf(format string, a ...any) {
 	runtime.Goexit()
 }
 
-// The function ours reports whether a function of this package is on the stack. If so, the
+// The function "ours" reports whether a function of this package is on the stack. If so, the
 // goroutine was not started by Pebble.
 func ours() bool {
 	pcs := make([]uintptr, 64)

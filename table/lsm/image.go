@@ -170,7 +170,7 @@ func (m *image) appendSection(dst []table.Cell, s section, f *famSel, max int) (
 	return dst, nil
 }
 
-// The function behind reports whether q is at or after the end of a range. The end is the
+// The function "behind" reports whether q is at or after the end of a range. The end is the
 // second parameter; if it is empty, the range has no end.
 func behind(q, to []byte) bool { return len(to) > 0 && string(q) >= string(to) }
 

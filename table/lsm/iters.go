@@ -40,7 +40,7 @@ type iterator struct {
 
 func (p *iterPool) init(db *pebble.DB, m *counters) { p.db, p.m = db, m }
 
-// The method changed must be called after each write, before the writer returns, unless a call
+// The method "changed" must be called after each write, before the writer returns, unless a call
 // of swapped is enough. r is 0 for a change without a revision.
 func (p *iterPool) changed(r table.Revision) {
 	if uint64(r) <= p.applied.Load() {

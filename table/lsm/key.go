@@ -132,7 +132,8 @@ func appendColumn(dst, image []byte, f table.Family, q []byte) []byte {
 	return append(dst, escape, termImage)
 }
 
-// appendColumnFrom appends the smallest key among a row's columns from qualifier q on.
+// appendColumnFrom appends a lower bound of the keys of those columns in a row's family f
+// whose qualifiers are at least q.
 func appendColumnFrom(dst, image []byte, f table.Family, q []byte) []byte {
 	dst = append(appendRowPart(dst, image, termCol), byte(f))
 	return appendEscaped(dst, q)

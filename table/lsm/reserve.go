@@ -138,7 +138,7 @@ func (x *space) wanted(u vfs.DiskUsage) int64 {
 	return min(x.reserve, int64(u.TotalBytes/reservePart))
 }
 
-// The function enough reports whether a disk that was full has enough space again.
+// The function "enough" reports whether a disk that was full has enough space again.
 func enough(u vfs.DiskUsage, reserve int64) bool {
 	return u.AvailBytes >= uint64(max(2*reserve, 1<<20))
 }

@@ -54,7 +54,7 @@ func (c *cursor) close(p *iterPool) {
 	c.it, c.view = nil, nil
 }
 
-// The method first moves to the first row in the direction of the scan.
+// The method "first" moves to the first row in the direction of the scan.
 func (c *cursor) first() error {
 	c.sk++
 	if c.reverse {

@@ -17,8 +17,8 @@ import (
 //   - If a write finds the disk full, the reserve is removed. Its space is used
 //     for this write, for deletes, for garbage collection and for the shutdown. All other
 //     writes are refused until there is enough space for the reserve again.
-//   - If a write finds the disk full and there is no reserve, this write waits, and all
-//     other writes are refused.
+//   - If a write of the log finds the disk full and there is no reserve, this write waits, and
+//     all other writes are refused.
 type space struct {
 	fs      vfs.FS
 	folder  string

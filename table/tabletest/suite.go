@@ -138,7 +138,7 @@ func (v view) Visible(r table.Revision) bool {
 	return r <= v.max && !slices.Contains(v.hidden, r)
 }
 
-// The function at returns a view of everything up to r.
+// The function "at" returns a view of everything up to r.
 func at(r table.Revision) view { return view{max: r, low: r} }
 
 // hiding returns a view of everything up to r except some hidden revisions.

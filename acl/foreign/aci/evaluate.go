@@ -105,7 +105,7 @@ func (q *question) allowed() bool {
 	return q.some(false, q.matches) && !q.some(true, q.matches)
 }
 
-// The method some reports whether there is a clause that passes a test and whose target and
+// The method "some" reports whether there is a clause that passes a test and whose target and
 // bind rule match.
 func (q *question) some(deny bool, test func(*ACI, *Clause) bool) bool {
 	n := -1
@@ -438,7 +438,7 @@ func compare(op string, n int, text string) bool {
 	return n >= m
 }
 
-// The method is reports whether the comparison of a keyword with one value is true.
+// The method "is" reports whether the comparison of a keyword with one value is true.
 func (q *question) is(name, v, matched string) bool {
 	switch name {
 	case "userdn":

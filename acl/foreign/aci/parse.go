@@ -55,7 +55,7 @@ func (p *parser) expect(text string) error {
 	return nil
 }
 
-// The method here returns, for messages, the beginning of the text that is not yet parsed.
+// The method "here" returns, for messages, the beginning of the text that is not yet parsed.
 func (p *parser) here() string {
 	rest := p.s[p.at:]
 	if rest == "" {

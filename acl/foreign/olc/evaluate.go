@@ -195,7 +195,7 @@ func expanded(text string, groups []string) string {
 	return text
 }
 
-// The method is reports whether the View's identity meets w, one condition of a by clause.
+// The method "is" reports whether the View's identity meets w, one condition of a by clause.
 func (v *View) is(w *Who, groups []string) bool {
 	id, bound := v.id, len(v.id.Name) > 0
 	switch w.Kind {
@@ -235,7 +235,7 @@ func (v *View) is(w *Who, groups []string) bool {
 	return false
 }
 
-// The method has reports whether an attribute of an entry names the identity.
+// The method "has" reports whether an attribute of an entry names the identity.
 func (v *View) has(e *entry.Entry, attribute string) bool {
 	return slices.ContainsFunc(v.valuesOf(e, attribute), func(s string) bool {
 		d, err := dn.Parse(s)

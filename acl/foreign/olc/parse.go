@@ -277,7 +277,7 @@ func (p *parser) access() (a Access, err error) {
 	return a, nil
 }
 
-// The method who parses one Who. It returns false if the current word does not begin a who.
+// The method "who" parses one Who. It returns false if the current word does not begin a who.
 func (p *parser) who() (w Who, ok bool, err error) {
 	text := p.words[p.n].text
 	name, style, value, hasValue := split(text)

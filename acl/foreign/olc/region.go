@@ -150,7 +150,7 @@ func (a region) contains(sch *schema.Schema, b region) bool {
 	return true
 }
 
-// The method and returns the entries that are in both regions.
+// The method "and" returns the entries that are in both regions.
 func (r region) and(sch *schema.Schema, o region) (both region, some, known bool) {
 	both.set, some, known = intersect(sch, r.set, o.set)
 	if !some || !known {
@@ -195,7 +195,7 @@ func (r region) isEmpty(sch *schema.Schema) bool {
 	})
 }
 
-// The method below returns the entries whose parents are in the region. It returns false if
+// The method "below" returns the entries whose parents are in the region. It returns false if
 // rules have no words for these entries.
 func (r region) below() (region, bool) {
 	if len(r.filters) > 0 {
@@ -226,7 +226,7 @@ func (r region) below() (region, bool) {
 	return out, true
 }
 
-// The method what returns the region as rules write it, relative to a place. It returns false
+// The method "what" returns the region as rules write it, relative to a place. It returns false
 // if the region has no entry at or below the place.
 func (r region) what(sch *schema.Schema, place dn.DN) (*acl.What, bool) {
 	var w *acl.What

@@ -344,7 +344,7 @@ func (t *translation) clauses(g *group, m Mask, i, j int, have Mask, r region, n
 	return all
 }
 
-// The function both returns the conjunction of two expressions.
+// The function "both" returns the conjunction of two expressions.
 func both(a, b draft.Expr) draft.Expr {
 	if draft.IsTrue(a) || draft.Text(a) == draft.Text(b) {
 		return b

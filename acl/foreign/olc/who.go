@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
-// The method who translates the Whos of a clause. The clause applies if all of them match.
+// The method "who" translates the Whos of a clause. The clause applies if all of them match.
 func (t *translation) who(all []Who) draft.Expr {
 	if len(all) == 1 {
 		return t.one(&all[0])
@@ -141,7 +141,7 @@ func (t *translation) unbound(name dn.DN, text string) (draft.Expr, bool) {
 	return nil, false
 }
 
-// The method below returns the subject for the identities in a scope of a name. For the scope
+// The method "below" returns the subject for the identities in a scope of a name. For the scope
 // Only, the subject is the name itself.
 func (t *translation) below(name dn.DN, open bool, scope acl.Scope) acl.Subject {
 	text := acl.EscapeName(name.String())

@@ -133,7 +133,7 @@ func (c *Set) roles(ctx context.Context, name dn.DN) ([]string, error) {
 	return roles, nil
 }
 
-// The method of returns the collections that an entry belongs to. The nearest specific area
+// The method "of" returns the collections that an entry belongs to. The nearest specific area
 // that contains the entry hides the collections of the areas around it. The function hasClass
 // must report whether the entry has an object class.
 func (c *Set) of(ctx context.Context, name dn.DN, hasClass func(class string) bool) ([]*collection, error) {

@@ -149,7 +149,7 @@ func recorded(err error) error {
 	return err
 }
 
-// The method old adds a response control of Netscape's servers, if the policy says so. Old
+// The method "old" adds a response control of Netscape's servers, if the policy says so. Old
 // clients expect this control without a request control.
 func (a *Account) old(oid string, value []byte) {
 	if a.Policy != nil && a.Policy.Netscape {

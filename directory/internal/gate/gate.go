@@ -316,7 +316,7 @@ func (a *Account) fail(ctx context.Context, attempt *auth.Attempt, tried int) er
 	return a.more(ctx, attempt, tried)
 }
 
-// The method more computes further hashes for an attempt that has already hashed the given
+// The method "more" computes further hashes for an attempt that has already hashed the given
 // number of old passwords. It stops at the largest number of old passwords that any policy
 // ignores. The time of an attempt thus does not reveal whether the account's policy ignores old
 // passwords.

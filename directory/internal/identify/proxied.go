@@ -43,7 +43,7 @@ func Assume(ctx context.Context, req *request.Request) error {
 	return req.Judged(ctx, s)
 }
 
-// The function above returns a copy of the request with an unrestricted Judge. Callers use it
+// The function "above" returns a copy of the request with an unrestricted Judge. Callers use it
 // to look up an identity by name, even if the requester does not see the identity's entry.
 func above(req *request.Request) *request.Request {
 	x := *req

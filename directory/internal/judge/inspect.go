@@ -58,7 +58,7 @@ func (x *Inspection) Attribute(t *schema.AttributeType, options string, r acl.Ri
 	return x.writable(t, r) && (x.above() || x.decision.Description(t, options, r))
 }
 
-// The method above reports whether access rules do not restrict the identity.
+// The method "above" reports whether access rules do not restrict the identity.
 func (x *Inspection) above() bool { return x.decision == acl.Everything }
 
 // Some reports whether the identity may have a right on some values of a type.

@@ -43,7 +43,7 @@ func (d *durations) ceiling() time.Duration {
 // imprecise is the largest expected delay of a timer.
 const imprecise = 1500 * time.Microsecond
 
-// The function until waits until the time end. A timer may be late by about a millisecond. If
+// The function "until" waits until the time end. A timer may be late by about a millisecond. If
 // the delay depends on the kind of bind, it reveals the kind. So until spends the last part of
 // the time in a loop, without a timer.
 func until(ctx context.Context, end time.Time) error {

@@ -42,7 +42,7 @@ func (w *walk) matches(ctx context.Context, group entry.ID, name string) (found 
 	return found, err
 }
 
-// The method with yields the dynamic groups that an entry belongs to, each group once.
+// The method "with" yields the dynamic groups that an entry belongs to, each group once.
 func (w *walk) with(ctx context.Context, name string, yield func(*access.DynamicGroup) bool) error {
 	all, err := w.req.DynamicGroups(ctx)
 	if err != nil || all.None() {
@@ -185,7 +185,7 @@ func (w *walk) run(ctx context.Context, g *access.DynamicGroup, u *access.Member
 	}
 }
 
-// The method left returns the number of candidates that further searches of the walk may look
+// The method "left" returns the number of candidates that further searches of the walk may look
 // at: at least 1, or 0 if there is no limit.
 func (w *walk) left() int {
 	most := w.req.Limits.Candidates

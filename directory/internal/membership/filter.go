@@ -86,7 +86,7 @@ func (w *walk) inAny(ctx context.Context, name *dn.Name) (any bool) {
 	return any
 }
 
-// The method in reports whether an entry is in a group. If nested is set, it follows groups
+// The method "in" reports whether an entry is in a group. If nested is set, it follows groups
 // from the entry upwards. The cost thus grows with the number of groups that the entry is in,
 // and not with the sizes of the groups.
 func (w *walk) in(ctx context.Context, name *dn.Name, group partition.Located, nested bool) (in bool, err error) {

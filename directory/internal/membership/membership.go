@@ -61,7 +61,7 @@ type walk struct {
 	seen  map[entry.ID]bool // groups on the way up
 }
 
-// The method up yields the groups that an entry is in, each group once and the nearest first.
+// The method "up" yields the groups that an entry is in, each group once and the nearest first.
 func (w *walk) up(ctx context.Context, name *dn.Name, nested bool, yield func(partition.Located) bool) error {
 	w.seen = map[entry.ID]bool{}
 	dynamic, err := w.matching(ctx, name.String())
@@ -179,7 +179,7 @@ func (w *walk) allows(ctx context.Context, g *partition.Result, found []referrer
 	return false, nil
 }
 
-// The method has reports whether a group names a member by a value on which the requester has
+// The method "has" reports whether a group names a member by a value on which the requester has
 // the walk's right.
 func (w *walk) has(ctx context.Context, g partition.Located, name *dn.Name) (bool, error) {
 	may, err := w.req.Judge.Values(ctx, g, w.right)

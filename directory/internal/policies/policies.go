@@ -237,7 +237,7 @@ func (c *Cache) OfNew(ctx context.Context, s *partition.Snapshot, k *known.Eleme
 	return f.Found, err
 }
 
-// The method of reports whether the finding is still valid for the entry with the given id, in
+// The method "of" reports whether the finding is still valid for the entry with the given id, in
 // the state s with the policies in set.
 func (f *finding) of(s *partition.Snapshot, set *Set, id entry.ID) bool {
 	return f.set == set && s.Unchanged(id, f.asOf) && s.SameNames(f.asOf) &&
@@ -325,7 +325,7 @@ func (f *finding) holds(ctx context.Context, s *partition.Snapshot, p *placed, a
 	return has, err
 }
 
-// The function why explains why the policy h was chosen among all policies that apply to an
+// The function "why" explains why the policy h was chosen among all policies that apply to an
 // entry.
 func why(h *account.Holding, all []account.Holding) string {
 	lower := func(a account.Holding) bool { return a.Policy.Priority > h.Policy.Priority }

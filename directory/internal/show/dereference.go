@@ -95,7 +95,7 @@ func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.
 	return []op.Control{{OID: control.OIDDereference, Value: d.Encode()}}, nil
 }
 
-// The method of returns the requested attributes for which the entry has values. It returns nil
+// The method "of" returns the requested attributes for which the entry has values. It returns nil
 // if e is nil.
 func (spec *derefSpec) of(e *entry.Entry) (attributes []op.PartialAttribute) {
 	if e == nil {

@@ -171,7 +171,7 @@ func (l *changelog) list(ctx context.Context) error {
 	return nil
 }
 
-// The method one offers the entry with a name.
+// The method "one" offers the entry with a name.
 func (l *changelog) one(ctx context.Context, name dn.DN) error {
 	missing := &op.Result{Code: op.NoSuchObject, MatchedDN: changelogName, Diagnostic: "the changelog has no such entry"}
 	var number table.Revision

@@ -150,7 +150,7 @@ func (v *viewSearch) run(ctx context.Context, base dn.DN) error {
 	return v.everything(ctx, at)
 }
 
-// The method everything offers the entry cn=views, the entries below it, and the records of the
+// The method "everything" offers the entry cn=views, the entries below it, and the records of the
 // views.
 func (v *viewSearch) everything(ctx context.Context, at partition.Located) error {
 	if v.r.Scope == op.WholeSubtree {

@@ -85,12 +85,12 @@ func (c *content) hides(e *entry.Entry) bool {
 	return c.Subentries && c.Req.Known.Is(e, c.Req.Known.Subentry)
 }
 
-// The method all returns a sequence of the entries of the content.
+// The method "all" returns a sequence of the entries of the content.
 func (c *content) all(ctx context.Context) iter.Seq2[*partition.Result, error] {
 	return c.find(ctx, c.Query)
 }
 
-// The method below returns a sequence of the entries that are below an entry and match the
+// The method "below" returns a sequence of the entries that are below an entry and match the
 // filter. These entries need not be in the scope of the search.
 func (c *content) below(ctx context.Context, id entry.ID) iter.Seq2[*partition.Result, error] {
 	q := c.Query

@@ -193,7 +193,7 @@ func (d *difference) modified(ctx context.Context, e changes.Effect) (int64, err
 	return control.SyncModify, nil
 }
 
-// The method both looks up an entry in both contents. It returns the entry in the old content,
+// The method "both" looks up an entry in both contents. It returns the entry in the old content,
 // or nil, and reports whether the new content has the entry.
 func (d *difference) both(ctx context.Context, e changes.Effect) (was *partition.Result, is bool, err error) {
 	if e.Kind != changes.Added {
@@ -239,7 +239,7 @@ func (d *difference) leaveBelow(ctx context.Context, id entry.ID) error {
 	return nil
 }
 
-// The method come sends an entry that came or changed, and the descendants that came with the
+// The method "come" sends an entry that came or changed, and the descendants that came with the
 // entry.
 func (d *difference) come(ctx context.Context, n arrival) error {
 	if n.state != 0 {

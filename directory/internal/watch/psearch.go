@@ -149,7 +149,7 @@ type notice struct {
 	was, is  *content // is == nil: the base is gone, and only deletions are sent
 }
 
-// The method each sends the changes of the given entries.
+// The method "each" sends the changes of the given entries.
 func (n *notice) each(ctx context.Context, ids []entry.ID) error {
 	for e, err := range changes.Effects(ctx, n.from, n.to, ids) {
 		if err == nil {
@@ -162,7 +162,7 @@ func (n *notice) each(ctx context.Context, ids []entry.ID) error {
 	return nil
 }
 
-// The method all sends the changes of a commit whose record does not list the touched entries,
+// The method "all" sends the changes of a commit whose record does not list the touched entries,
 // because they are too many.
 func (n *notice) all(ctx context.Context) error {
 	for found, err := range n.was.all(ctx) {
@@ -199,7 +199,7 @@ func (n *notice) all(ctx context.Context) error {
 	return nil
 }
 
-// The method left reports whether an entry of the old content was deleted, or became hidden
+// The method "left" reports whether an entry of the old content was deleted, or became hidden
 // from the requester.
 func (n *notice) left(ctx context.Context, id entry.ID) (bool, error) {
 	there, err := changes.Written(ctx, n.to, id)

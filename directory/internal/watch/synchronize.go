@@ -392,7 +392,7 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 	return y.between(ctx, s, p, p, func(from, to *content) error { return y.differ(ctx, from, to, g, y.frontier) })
 }
 
-// The method between passes two contents to the function send. The first is the content that
+// The method "between" passes two contents to the function send. The first is the content that
 // the client has, under oldRules. The second is the content of the state s, under newRules.
 func (y *synchronizer) between(ctx context.Context, s *partition.Snapshot, oldRules, newRules *acl.Program, send func(from, to *content) error) error {
 	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.frontier)

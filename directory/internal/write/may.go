@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-// The method may returns an error if the requester may not make the update. If there is a
+// The method "may" returns an error if the requester may not make the update. If there is a
 // referral at or above the entry, the error is the referral, because another server then
 // decides about the update.
 func (u *update) may(ctx context.Context, req *request.Request) error {

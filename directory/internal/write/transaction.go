@@ -241,7 +241,7 @@ func (m *member) verifies() bool {
 	return false
 }
 
-// The method by returns the author of the commit, for the journal.
+// The method "by" returns the author of the commit, for the journal.
 func (b *batch) by() partition.By {
 	by := by(b.req)
 	for _, m := range b.updates {

@@ -175,7 +175,7 @@ func (u *update) refused(ctx context.Context, req *request.Request) error {
 // These identifiers come from session tracking controls.
 const maxSession = 256
 
-// The function by returns the author of a change, for the journal.
+// The function "by" returns the author of a change, for the journal.
 func by(req *request.Request) partition.By {
 	by := partition.By{
 		Name:    req.Who.DN(),

@@ -146,8 +146,8 @@ func (e *erasure) loses(f *finding, node *master.Node) bool {
 	return err == nil && e.target.inDN(name)
 }
 
-// lose notes in the finding that the name in node must be removed: the entry's entryUUID
-// replaces it.
+// The method "lose" adds the name in node to the names that must be removed. The entry's
+// entryUUID replaces it.
 func (f *finding) lose(r table.Revision, node *master.Node, k *catalog.Types) {
 	f.lost[node.NormRDN] = true
 	for _, c := range Unnamed(k, f.id).Cells() {

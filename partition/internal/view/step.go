@@ -172,7 +172,7 @@ func (s *step) mutations(ctx context.Context, ps parts) ([]table.Mutation, error
 	return ms, nil
 }
 
-// addOld adds the parts as of W to the differences ps.
+// addOld adds the parts as of the boundary s.cur.W to the differences ps.
 func (s *step) addOld(ctx context.Context, keys []string, ps parts) error {
 	rows := make([][]byte, len(keys))
 	for i, key := range keys {
