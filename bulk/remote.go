@@ -139,7 +139,9 @@ func (s *sender) read(ctx context.Context, work chan<- item, alone func(*item)) 
 			continue
 		}
 		if x.configures() {
+			s.mu.Lock() // the other goroutines may be adding notes
 			s.o.Note(configure.Name + " is not sent: a server has its naming contexts by `ldapd serve --suffix`, its indexes by `ldapd reindex` and its unique attributes by `ldapd unique`")
+			s.mu.Unlock()
 			continue
 		}
 		if x.Record != nil && !s.above(ctx, &x) {
