@@ -57,10 +57,10 @@ func (b *simBrancher) open(name string) (*Branch, error) {
 // end merges, discards, parks or renames a branch, or leaves it open. It notes acknowledged
 // merges, which must be visible at the end of the history.
 func (b *simBrancher) end(branch *Branch, random uint64) error {
-	switch random % 8 {
+	switch random % 9 {
 	case 0:
 		return branch.Discard(b.ctx)
-	case 1, 2, 3:
+	case 1, 2, 3, 4:
 		r, err := branch.Merge(b.ctx, nil)
 		if err == nil {
 			b.l.w.merged[fmt.Sprintf("%d of slot %d", branch.incarnation, branch.slot)] = r
@@ -74,8 +74,8 @@ func (b *simBrancher) end(branch *Branch, random uint64) error {
 			return err
 		}
 		return b.look(branch)
-	case 4, 7:
-		if err := branch.Rename(b.ctx, branchName(random>>3)); err != nil {
+	case 7, 8:
+		if err := branch.Rename(b.ctx, branchName(random/9)); err != nil {
 			return err
 		}
 		return b.look(branch)
