@@ -21,7 +21,17 @@ const sidMask = 0xfff
 // is the slot, for programs that parse CSNs.
 func AppendCSN(b []byte, r table.Revision) []byte {
 	b = r.Time().UTC().AppendFormat(b, "20060102150405.000000Z")
-	return fmt.Appendf(b, "#%06x#%03x#000000", uint64(r&(1<<(slotBits+counterBits)-1)), SlotOf(r)&sidMask)
+	b = appendHex(append(b, '#'), uint64(r&(1<<(slotBits+counterBits)-1)), 6)
+	b = appendHex(append(b, '#'), uint64(SlotOf(r)&sidMask), 3)
+	return append(b, "#000000"...)
+}
+
+// appendHex appends n in hexadecimal digits, with leading zeros.
+func appendHex(b []byte, n uint64, digits int) []byte {
+	for i := 4 * (digits - 1); i >= 0; i -= 4 {
+		b = append(b, "0123456789abcdef"[n>>i&0xf])
+	}
+	return b
 }
 
 // ParseCSN parses the text that AppendCSN writes. It refuses any other text, and slot 0.

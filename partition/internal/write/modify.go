@@ -172,9 +172,9 @@ func (m *modification) Read(ctx context.Context) error {
 func (m *modification) readKeyed(ctx context.Context, columns []table.ColumnRange) error {
 	// Every change replaces the stamps. If a stamp is indexed, its old value is needed to
 	// remove the old index cell.
-	for _, s := range m.tx.stamps() {
-		if m.tx.Catalog.Indexes[s.typ] != nil {
-			columns = append(columns, tree.Columns(s.typ))
+	for _, t := range m.tx.stampTypes() {
+		if m.tx.Catalog.Indexes[t] != nil {
+			columns = append(columns, tree.Columns(t))
 		}
 	}
 	if len(columns) > 0 {
@@ -532,7 +532,7 @@ func (m *modification) mark() {
 	// every change replaces the index cell that the previous change wrote. While a schema is
 	// announced, changes that commute under the schema in force may not commute under the
 	// announced schema.
-	whole := m.tx.Catalog.ToCome != nil || slices.ContainsFunc(m.tx.stamps(), func(s stamp) bool { return m.tx.Catalog.Indexes[s.typ] != nil })
+	whole := m.tx.Catalog.ToCome != nil || m.tx.indexesStamp()
 	var hashes []uint64
 	for _, t := range m.types {
 		for _, v := range t.lists {

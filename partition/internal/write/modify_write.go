@@ -284,7 +284,9 @@ func (m *modification) holds(ctx context.Context, e *edited, key []byte) (bool, 
 // stamp replaces modifiersName, modifyTimestamp and entryCSN, except those that the
 // request itself sets.
 func (m *modification) stamp() error {
-	for _, s := range m.tx.stamps() {
+	stamps := m.tx.stamps()
+	m.stamped = make([]stamp, 0, len(stamps))
+	for _, s := range stamps {
 		if m.setsStamp(s.typ) {
 			continue
 		}

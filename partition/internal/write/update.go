@@ -178,15 +178,30 @@ func (tx *Tx) ReplaceCSN(b []byte) {
 	})
 }
 
-// stamps returns the operational attributes that every change sets.
-func (tx *Tx) stamps() []stamp {
+// stampTypes returns the types of the operational attributes that every change sets.
+func (tx *Tx) stampTypes() [3]*schema.AttributeType {
 	t := tx.Catalog.Types
-	by := tx.by
-	return []stamp{
-		{t.ModifiersName, []byte(by)},
-		{t.ModifyTimestamp, schema.AppendTime(nil, tx.now())},
-		{t.EntryCSN, Csn(tx.Txn.Stamp())},
+	return [...]*schema.AttributeType{t.ModifiersName, t.ModifyTimestamp, t.EntryCSN}
+}
+
+// stamps returns the operational attributes that every change sets.
+func (tx *Tx) stamps() [3]stamp {
+	t := tx.stampTypes()
+	return [...]stamp{
+		{t[0], []byte(tx.by)},
+		{t[1], schema.AppendTime(nil, tx.now())},
+		{t[2], Csn(tx.Txn.Stamp())},
 	}
+}
+
+// indexesStamp reports whether an operational attribute that every change sets has an index.
+func (tx *Tx) indexesStamp() bool {
+	for _, t := range tx.stampTypes() {
+		if tx.Catalog.Indexes[t] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 type stamp struct {
