@@ -23,16 +23,16 @@ func (m *Main) accessCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "access",
 		Short: "Say who may see and do what, and why",
-		Long: `Say who may see and do what, and why. The rules are sentences, one a line:
+		Long: `Say who may see and do what, and why. The rules are sentences, one per line:
 
   staff: allow users to read cn, sn, mail, telephoneNumber in (objectClass=person)
   own: allow self to write userPassword, telephoneNumber, mobile
   "ou=people,dc=example,dc=com" helpdesk: allow group "cn=helpdesk,ou=groups,dc=example,dc=com"
       to write userPassword if secure
 
-What at least one rule allows and no rule denies may be done; the order of rules means
-nothing. A rule with a name in front holds from that entry down. The manual is
-docs/access.md.`,
+Something is permitted if at least one rule allows it and no rule denies it; the order
+of the rules does not matter. A rule that begins with the name of an entry applies to
+that entry and everything below it. The manual is docs/access.md.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -54,18 +54,19 @@ func (m *Main) accessListCommand() *cobra.Command {
 func (m *Main) accessProfileCommand() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "profile --store STORE NAME",
-		Short: "Print a set of rules to begin with: " + strings.Join(acl.Profiles, ", "),
-		Long: `Print a set of rules to begin with, as access apply takes them:
+		Short: "Print a set of rules to start from: " + strings.Join(acl.Profiles, ", "),
+		Long: `Print a set of rules to start from, as access apply takes them:
 
-  staff     users read names, contact data, groups and POSIX attributes; their own
-            entries whole
+  staff     users read names, contact data, groups and POSIX attributes, and all of
+            their own entries
   private   users read their own entries, and which groups they are in
   public    as staff, for everyone
   services  as staff, for the entries below ou=services
-  open      everyone reads everything except secrets: what holds where there never
-            were rules
+  open      everyone reads everything except secrets; this also applies to a store
+            that never had rules
 
-A store that is made begins with staff, or what --access says (serve, import).`,
+A new store has the rules of staff, or of the profile that --access names (serve,
+import).`,
 		Example: `  ldapd access profile --store ./data staff > rules
   ldapd access apply --store ./data rules`,
 		Args: cobra.ExactArgs(1),
@@ -81,10 +82,10 @@ func (m *Main) accessApplyCommand() *cobra.Command {
 	var a accessApplyArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "apply --store STORE [--dry-run] FILE",
-		Short: "Put the rules of a file in the place of those in force",
-		Long: `Put the rules of a file in the place of those in force, all in one step: when the
-command is done, every server goes by them. "-" is standard input. Prints what is new (+)
-and what is gone (-).`,
+		Short: "Replace the rules in force with the rules in a file",
+		Long: `Replace the rules in force with the rules in a file, all in one step: when the command
+is done, every server uses the new rules. "-" means standard input. The command prints
+the rules that are added (+) and those that are removed (-).`,
 		Args: cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		text, err := m.read(args[0])

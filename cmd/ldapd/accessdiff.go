@@ -18,13 +18,13 @@ import (
 func (m *Main) accessDiffCommand() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "diff --store STORE [A] B",
-		Short: "Say who gains and loses what by other rules",
-		Long: `Say who gains (+) and loses (-) which rights when the rules A are replaced by B, and on
-which entries. Each is a file of rules ("-": standard input), or a moment at which rules
-were in force: now, ` + pointInTimeHelp + `. Without A it is now.
+		Short: "Show who gains and loses which rights under other rules",
+		Long: `Show who gains (+) and loses (-) which rights, and on which entries, if the rules B
+replace the rules A. Both A and B are either a file of rules ("-" means standard input),
+or a moment, which stands for the rules that were in force then: now, ` + pointInTimeHelp + `. The default of A is now.
 
-It compares what the rules mean, not how they are written: rules that say the same in
-other words make no difference.`,
+The command compares what the rules mean, not how they are written: rules that say the
+same in other words make no difference.`,
 		Example: `  ldapd access diff --store ./data rules
   ldapd access diff --store ./data 2026-01-31T12:00:00Z now`,
 		Args: cobra.RangeArgs(1, 2),

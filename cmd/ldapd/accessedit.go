@@ -20,9 +20,10 @@ func (m *Main) accessEditCommand() *cobra.Command {
 	return accepts(m.command(&cobra.Command{
 		Use:   "edit --store STORE",
 		Short: "Edit the rules in force",
-		Long: `Edit the rules in force with $VISUAL or $EDITOR, as access list prints them. Then it says
-what is wrong with them, or who gains and loses what by them, and asks whether to apply
-them. Rules that somebody else changed meanwhile are not written over.`,
+		Long: `Edit the rules in force with $VISUAL or $EDITOR, in the form in which access list prints
+them. The command then says what is wrong with the edited rules, or who gains and loses
+which rights, and asks whether to apply them. Rules that somebody else changed meanwhile
+are not overwritten.`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		e := &edit{Main: m, config: c, in: bufio.NewReader(m.Stdin)}

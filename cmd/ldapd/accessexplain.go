@@ -32,7 +32,7 @@ func (m *Main) accessExplainCommand() *cobra.Command {
 	var a accessExplainArgs
 	c := m.command(&cobra.Command{
 		Use:   "explain --store STORE [--as DN] --to DN [--attribute ATTR [--value V]] [--right RIGHTS]",
-		Short: "Say what somebody may do with an entry, and which rules decide",
+		Short: "Show what somebody may do with an entry, and which rules decide it",
 		Example: `  ldapd access explain --store ./data --as uid=lena,ou=people,dc=example,dc=com \
       --to uid=jdoe,ou=people,dc=example,dc=com --attribute mobile --right show,insert --secure`,
 		Args: cobra.NoArgs,
@@ -45,20 +45,20 @@ func (m *Main) accessExplainCommand() *cobra.Command {
 	f := c.Flags()
 	a.connectionFlags(f)
 	f.StringVar(&a.To, "to", "", "`DN` of the entry")
-	f.StringVar(&a.Attribute, "attribute", "", "`ATTR` to ask about; the entry itself if there is none")
-	f.StringVar(&a.Value, "value", "", "value `V` of the attribute; all values if there is none")
-	f.StringVar(&a.Right, "right", "", "`RIGHTS` to ask about, with commas; all if there are none")
+	f.StringVar(&a.Attribute, "attribute", "", "`ATTR` to ask about; without it, the entry itself")
+	f.StringVar(&a.Value, "value", "", "value `V` of the attribute; without it, all values")
+	f.StringVar(&a.Right, "right", "", "`RIGHTS` to ask about, separated by commas; without it, all rights")
 	return c
 }
 
 // connectionFlags adds the flags that describe the requester and the requester's
 // connection.
 func (a *accessExplainArgs) connectionFlags(f *pflag.FlagSet) {
-	f.StringVar(&a.As, "as", "", "`DN` of who asks; the anonymous if there is none")
+	f.StringVar(&a.As, "as", "", "`DN` of the user; without it, an anonymous user")
 	f.StringVar(&a.From, "from", "", "`ADDRESS` of the client")
 	f.StringVar(&a.Mechanism, "mechanism", "simple", "`MECHANISM` of the bind")
-	f.BoolVar(&a.Secure, "secure", false, "over TLS")
-	f.BoolVar(&a.Local, "local", false, "over ldapi")
+	f.BoolVar(&a.Secure, "secure", false, "the client uses TLS")
+	f.BoolVar(&a.Local, "local", false, "the client uses ldapi")
 }
 
 // accessQuestion has the parsed arguments.

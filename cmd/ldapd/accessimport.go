@@ -40,13 +40,15 @@ them as access apply takes them. The files are LDIF with aci of 389 Directory Se
 OpenDJ or PingDirectory, exports of slapd's cn=config with olcAccess, or slapd.conf
 ("-": standard input).
 
-What has no exact counterpart is named on standard error, with file, line and reason.
-Each original is exact, near (the rules allow less), or not translated; a table counts
-them. With --store, identities that the directory does not have and attributes that its
-schema does not define are left out, and rules that it would refuse become comments.
+Whatever has no exact counterpart is reported on standard error, with file, line and
+reason. A table counts how many translations are exact, how many are near (the new rules
+allow less), and how many originals are not translated. With --store, identities that
+the directory does not have and attributes that its schema does not define are left out,
+and rules that it would refuse become comments.
 
---check decides by the originals, as the old server would, and by the rules, for some of
-the entries of the store, or without a store of the files, and prints each difference.`,
+With --check, the command decides for some entries what the originals allow, as the old
+server would, and what the new rules allow, and prints each difference. The entries are
+those of the store, or without --store those of the files.`,
 		Example: `  ldapd access import export.ldif > rules
   ldapd access import --store ./data --check export.ldif > rules
   ldapd access apply --store ./data --dry-run rules`,
@@ -71,10 +73,10 @@ the entries of the store, or without a store of the files, and prints each diffe
 		}
 		return a.write(im, &around, items)
 	})
-	c.Flags().BoolVar(&a.Reserved, "reserved", false, "let * include reserved attributes, such as userPassword, as it does there")
+	c.Flags().BoolVar(&a.Reserved, "reserved", false, "let * include reserved attributes, such as userPassword, as it does on the old server")
 	c.Flags().BoolVar(&a.Check, "check", false, "compare what the originals and the rules allow")
-	c.Flags().StringVar(&a.Server, "server", "", "the server that the aci are of: `SERVER` is "+strings.Join(foreign.Servers, ", ")+" (default: as they look)")
-	c.Flags().StringVar(&a.Zone, "zone", "", "the time `ZONE` of the old server, such as Europe/Vienna, for rules that ask for the time")
+	c.Flags().StringVar(&a.Server, "server", "", "the `SERVER` that the aci come from: "+strings.Join(foreign.Servers, ", ")+" (default: guessed from the aci)")
+	c.Flags().StringVar(&a.Zone, "zone", "", "the time `ZONE` of the old server, such as Europe/Vienna, for rules that depend on the time")
 	return c
 }
 

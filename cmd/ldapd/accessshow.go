@@ -25,10 +25,10 @@ var accessShowJob = job[string]{"access show", showAccess}
 func (m *Main) accessShowCommand() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "show --store STORE DN|RULE",
-		Short: "Print the rules at an entry, or one rule, with who changed them last",
+		Short: "Print the rules at an entry, or one rule, and who changed them last",
 		Long: `Print the rules at an entry, or one rule, with the entries that they name and who
-changed them last. cn=config is where the rules for the whole directory stand. A rule is
-named as access explain names it: boss@ou=people,dc=example,dc=com.`,
+changed them last. The rules for the whole directory are at cn=config. The name of a
+rule has the form that access explain prints: boss@ou=people,dc=example,dc=com.`,
 		Example: `  ldapd access show --store ./data cn=config
   ldapd access show --store ./data boss@ou=people,dc=example,dc=com`,
 		Args: cobra.ExactArgs(1),
@@ -141,10 +141,10 @@ func (m *Main) accessWhoamiCommand() *cobra.Command {
 	var a accessExplainArgs
 	c := m.command(&cobra.Command{
 		Use:   "whoami --store STORE [--as DN]",
-		Short: "Print the groups of somebody, and the rules that are for them",
-		Long: `Print the groups of somebody, with the groups through which they are in them, and the
-rules that are for them: on their connection, for some entries (such as their own),
-or on another connection only.`,
+		Short: "Print the groups of somebody, and the rules that apply to them",
+		Long: `Print the groups of somebody, with the groups through which they are members, and the
+rules that apply to them: on this connection, for some entries only (such as their own),
+or only on another kind of connection.`,
 		Example: `  ldapd access whoami --store ./data --as uid=lena,ou=people,dc=example,dc=com --secure`,
 		Args:    cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
@@ -223,11 +223,11 @@ var accessCheckJob = job[nothing]{"access check", checkAccess}
 func (m *Main) accessCheckCommand() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "check --store STORE",
-		Short: "Find rules that do nothing, or let somebody give themselves rights",
-		Long: `Find rules that never hold, that change nothing because another rule says as much, or
-that name somebody whose entry was deleted; and those that let somebody write what
-another rule depends on: the members of a group, an attribute in a filter, the
-password of an account. Not every rule that is found is wrong. The exit status is 0.`,
+		Short: "Find rules that have no effect, or that let somebody give themselves rights",
+		Long: `Find rules that never apply, that change nothing because another rule says the same, or
+that name somebody whose entry was deleted. Also find rules that let somebody write what
+another rule depends on: the members of a group, an attribute in a filter, the password
+of an account. Not every rule that is found is wrong. The exit status is 0.`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		return accessCheckJob.on(ctx, m, c, reading, m.around(), nothing{})

@@ -34,14 +34,15 @@ func (m *Main) accessTryCommand() *cobra.Command {
 	var log string
 	c := m.command(&cobra.Command{
 		Use:   "try --store STORE --log ACCESS-LOG FILE",
-		Short: "Say what operations of an access log other rules would refuse or let through",
-		Long: `Say which operations of an access log (log.access) would have been refused, shown less
-or shown more by the rules of a file, and to whom. Nothing is changed.
+		Short: "Show which operations in an access log other rules would refuse or permit",
+		Long: `Show for which operations in an access log (log.access) the rules in a file would have
+decided otherwise: refused them, or shown less or more, and to whom. Nothing is changed.
 
-The operations are tried on the entries and groups of now. The log has no values: rights
-are those on all values of an attribute, an added entry is judged by its name and its
-parent, and a search on up to 1,000 entries in its scope, whether or not they would match.
-Connections count as TLS from their StartTLS on, and as ldapi where the log says so.`,
+The operations are tried on the present entries and groups. The log contains no values.
+So the command checks rights on all values of an attribute, judges an added entry by its
+name and its parent, and tries a search on up to 1,000 entries in its scope, whether or
+not they would match. A connection counts as using TLS from its StartTLS on, and as
+using ldapi where the log says so.`,
 		Example: `  ldapd access try --store ./data --log /var/log/ldapd/access.log rules`,
 		Args:    cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
@@ -59,7 +60,7 @@ Connections count as TLS from their StartTLS on, and as ldapi where the log says
 		around.open = oneOf([]string{log}, os.Open)
 		return accessTryJob.on(ctx, m, c, reading, around, accessTryArgs{string(text), log})
 	})
-	c.Flags().StringVar(&log, "log", "", "`FILE` with an access log, perhaps compressed")
+	c.Flags().StringVar(&log, "log", "", "`FILE` with an access log, compressed or not")
 	return c
 }
 

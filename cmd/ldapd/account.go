@@ -17,9 +17,9 @@ import (
 func (m *Main) accountCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "account",
-		Short: "See and mend accounts: why somebody cannot bind, and until when",
-		Long: `See and mend accounts: why somebody cannot bind, and until when. What a password
-must be and when it expires are said by password policies. The manual is
+		Short: "Show and repair accounts: why somebody cannot bind, and until when",
+		Long: `Show and repair accounts: why somebody cannot bind, and until when. Password policies
+determine what a password must be like and when it expires. The manual is
 docs/accounts.md.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -38,16 +38,16 @@ var accountActions = []struct {
 	do          func(ctx context.Context, w *work, a *directory.Accounts, name dn.DN) error
 }{
 	{"show", "Print the policy, the password's age, failures and state of an account", reading, showAccount},
-	{"policy", "Print which password policy counts for an entry, and why", reading, showPolicy},
+	{"policy", "Print which password policy applies to an entry, and why", reading, showPolicy},
 	{"unlock", "Delete the failures that lock an account", changing,
 		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
 			return a.Unlock(ctx, name)
 		}},
-	{"disable", "Let nobody in by an account", changing,
+	{"disable", "Disable an account, so that nobody can bind with it", changing,
 		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
 			return a.Disable(ctx, name)
 		}},
-	{"enable", "Take away what disables an account", changing,
+	{"enable", "Enable an account that was disabled", changing,
 		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
 			return a.Enable(ctx, name)
 		}},
@@ -80,24 +80,24 @@ func (m *Main) accountTOTPCommand() *cobra.Command {
 	a := accountArgs{Verb: "totp"}
 	c := accepts(m.command(&cobra.Command{
 		Use:   "totp --store STORE [--issuer NAME] [--end] DN",
-		Short: "Have an account's password need a code of the time behind it (TOTP)",
-		Long: `Have an account's password need a code of the time behind it (RFC 6238). Makes a
-secret and prints the otpauth URI by which an application takes it over, once: it cannot be
-asked for again. With --end the password needs no code any more.`,
+		Short: "Require a time-based code after an account's password (TOTP)",
+		Long: `Require a time-based code after an account's password (RFC 6238). The command makes a
+secret and prints it as an otpauth URI, which an authenticator application reads. The
+secret cannot be shown again. With --end, the password needs no code any more.`,
 		Example: "  ldapd account totp --store ./data uid=jdoe,ou=people,dc=example,dc=com | qrencode -t ansi",
 		Args:    cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Name = args[0]
 		return m.account(ctx, c, changing, a)
 	}))
-	c.Flags().StringVar(&a.Issuer, "issuer", "ldapd", "`NAME` of the directory, for the application")
-	c.Flags().BoolVar(&a.End, "end", false, "no codes any more")
+	c.Flags().StringVar(&a.Issuer, "issuer", "ldapd", "`NAME` of the directory that the application shows")
+	c.Flags().BoolVar(&a.End, "end", false, "require no codes any more")
 	return c
 }
 
 func (m *Main) account(ctx context.Context, c *config.Config, use purpose, a accountArgs) error {
 	if _, err := dn.Parse(a.Name); err != nil {
-		return &config.Error{Text: fmt.Sprintf("%q is no DN: %v", a.Name, err)}
+		return &config.Error{Text: fmt.Sprintf("%q is not a DN: %v", a.Name, err)}
 	}
 	return accountJob.on(ctx, m, c, use, m.around(), a)
 }

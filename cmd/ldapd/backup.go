@@ -21,11 +21,12 @@ func (m *Main) backupCommand() *cobra.Command {
 	c := accepts(m.command(&cobra.Command{
 		Use:   "backup --store STORE --archive-to PLACE [--base] [--take-over]",
 		Short: "Archive an embedded store, and restore it",
-		Long: `Archive what was committed to an embedded store since the last time, beside a server or
-without one. A server with archive.to does the same by itself every archive.lag. The first
-time, and with --base, it takes a base: a copy of the whole store. Only files that the place
-does not have yet are sent. Use --take-over if the store was moved to another folder: this
-store then continues the archive, and the archive refuses the old folder from then on.`,
+		Long: `Archive what was committed to an embedded store since the last backup, while a server
+has the store open or not. A server with archive.to does the same by itself every
+archive.lag. The first backup, and one with --base, takes a base: a copy of the whole
+store. Only files that the archive does not have yet are sent. Use --take-over if the
+store was moved to another folder: this store then continues the archive, and the
+archive refuses the old folder from then on.`,
 		Example: `  ldapd backup --store ./data --archive-to /mnt/backup/ldapd
   ldapd backup list --from /mnt/backup/ldapd
   ldapd backup restore --from /mnt/backup/ldapd --to ./restored`,
@@ -36,7 +37,7 @@ store then continues the archive, and the archive refuses the old folder from th
 		}
 		return backupJob.on(ctx, m, c, changing, m.around(), a)
 	}))
-	c.Flags().BoolVar(&a.Base, "base", false, "take a base")
+	c.Flags().BoolVar(&a.Base, "base", false, "take a base, which is a copy of the whole store")
 	c.Flags().BoolVar(&a.TakeOver, "take-over", false, "continue an archive that another folder wrote to")
 	c.AddCommand(m.backupListCommand(), m.backupVerifyCommand(), m.backupRestoreCommand(), m.backupDrillCommand(),
 		m.backupSnapshotCommand(), m.backupCloneCommand(), m.backupCutCommand())
@@ -95,7 +96,7 @@ type from struct{ place, identity string }
 
 func (f *from) flags(c *cobra.Command) {
 	c.Flags().StringVar(&f.place, "from", "", "`PLACE` of the archive, instead of archive.to")
-	c.Flags().StringVar(&f.identity, "identity", "", "`FILE` with the identity that a sealed archive is read with, instead of archive.identity")
+	c.Flags().StringVar(&f.identity, "identity", "", "`FILE` with the identity that reads a sealed archive, instead of archive.identity")
 }
 
 // open returns the place of the selected archive.
@@ -125,7 +126,7 @@ func (m *Main) backupListCommand() *cobra.Command {
 	var f from
 	c := m.command(&cobra.Command{
 		Use:   "list --from PLACE",
-		Short: "List which moments an archive can restore",
+		Short: "List the moments that an archive can restore",
 		Long: `List who owns an archive and, for each base, between which moments the store can be
 restored from it. No key is needed.`,
 		Args: cobra.NoArgs,

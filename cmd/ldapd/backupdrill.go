@@ -26,10 +26,11 @@ func (m *Main) backupDrillCommand() *cobra.Command {
 	c := m.command(&cobra.Command{
 		Use:   "drill --store STORE [--folder FOLDER] [--identity FILE]",
 		Short: "Restore the archive elsewhere and compare it with the store",
-		Long: `Archive what there is, restore the newest state to a folder that is removed afterwards,
-check it as "ldapd check" does, and compare all entries and what servers share with the
-store. Passwords are not compared. A server does it by itself every archive.drill, if the
-archive is not sealed or archive.identity is configured.`,
+		Long: `Archive what is not archived yet, restore the newest state to a folder that is removed
+afterwards, and check it as "ldapd check" does. Then compare it with the store: all
+entries, and the data that servers share. Passwords are not compared. A server does all
+this by itself every archive.drill, if the archive is not sealed or archive.identity is
+configured.`,
 		Args: cobra.NoArgs,
 	}, append([]string{"archive.identity"}, archiveKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
 		if a.Identity == "" {
@@ -43,7 +44,7 @@ archive is not sealed or archive.identity is configured.`,
 		return drillJob.on(ctx, m, c, changing, around, a)
 	})
 	c.Flags().StringVar(&a.Folder, "folder", "", "`FOLDER` to restore to, which must not exist; by default one beside the store")
-	c.Flags().StringVar(&a.Identity, "identity", "", "`FILE` with the identity that a sealed archive is read with, instead of archive.identity")
+	c.Flags().StringVar(&a.Identity, "identity", "", "`FILE` with the identity that reads a sealed archive, instead of archive.identity")
 	return c
 }
 

@@ -21,10 +21,11 @@ func (m *Main) backupRestoreCommand() *cobra.Command {
 	var to, until string
 	c := m.command(&cobra.Command{
 		Use:   "restore --from PLACE --to FOLDER [--until WHEN] [--identity FILE]",
-		Short: "Make a store of what an archive has",
-		Long: `Make a new store, with its history, of what an archive has: all of it, or what was
-committed by a moment. The first server that serves it with the same archive.to takes the
-archive over, and the server that wrote there before is refused.`,
+		Short: "Make a new store from an archive",
+		Long: `Make a new store, with its history, from an archive: from all of it, or from what was
+committed up to a moment. The first server that serves the new store with the same
+archive.to takes the archive over, and from then on the archive refuses the server that
+wrote to it before.`,
 		Example: `  ldapd backup restore --from /mnt/backup/ldapd --to /var/lib/ldapd/store
   ldapd backup restore --from /mnt/backup/ldapd --to ./then --until 2026-01-31T12:00:00Z`,
 		Args: cobra.NoArgs,
@@ -52,7 +53,7 @@ archive over, and the server that wrote there before is refused.`,
 	})
 	f.flags(c)
 	c.Flags().StringVar(&to, "to", "", "`FOLDER` of the new store")
-	c.Flags().StringVar(&until, "until", "now", "what was committed by `WHEN`: a time as 2026-01-31T12:00:00Z, or a revision")
+	c.Flags().StringVar(&until, "until", "now", "restore what was committed up to `WHEN`: a time such as 2026-01-31T12:00:00Z, or a revision")
 	return c
 }
 
@@ -84,9 +85,10 @@ func (m *Main) backupVerifyCommand() *cobra.Command {
 	c := m.command(&cobra.Command{
 		Use:   "verify --from PLACE [--deep --folder FOLDER [--identity FILE]]",
 		Short: "Read an archive and compare it with its hashes",
-		Long: `Read all objects of an archive and compare them with their hashes; what is missing or
-damaged is a line, and the exit status is 1. No key is needed. --deep then restores the
-newest state to a folder, which is removed afterwards, and checks it as "ldapd check" does.`,
+		Long: `Read all objects of an archive and compare them with their hashes. If objects are
+missing or damaged, each is printed on a line, and the exit status is 1. No key is
+needed. With --deep, the command then restores the newest state to a folder that is
+removed afterwards, and checks it as "ldapd check" does.`,
 		Args: cobra.NoArgs,
 	}, nil, func(ctx context.Context, c *config.Config, _ []string) error {
 		p, err := f.open(c)

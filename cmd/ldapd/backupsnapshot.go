@@ -25,11 +25,11 @@ func (m *Main) backupSnapshotCommand() *cobra.Command {
 		Short: "Take HBase snapshots of a store's tables while servers write",
 		Long: `Make a checkpoint of the present state and then an HBase snapshot of each table. Servers
 continue to write. The backup contains the state of the checkpoint and its history.
-"ldapd backup clone" makes a new store of it. The name is a letter and up to 63 letters,
-digits, '_' and '-'. To keep a backup outside this HBase, copy its snapshots with HBase's
-ExportSnapshot.
+"ldapd backup clone" makes a new store from it. The name is a letter followed by up to
+63 letters, digits, '_' and '-'. To keep a backup outside this HBase, copy its snapshots
+with HBase's ExportSnapshot.
 
---delete deletes the snapshots and the checkpoint.`,
+With --delete, the command deletes the snapshots and the checkpoint.`,
 		Example: `  ldapd backup snapshot --store hbase://zk1,zk2,zk3/prod nightly
   ldapd backup snapshot --store hbase://zk1,zk2,zk3/prod --list
   ldapd backup clone --store hbase://zk1,zk2,zk3/prod --to hbase://zk1,zk2,zk3/copy nightly`,
@@ -49,7 +49,7 @@ ExportSnapshot.
 		}
 		return m.takeSnapshots(ctx, c, name)
 	})
-	c.Flags().BoolVar(&list, "list", false, "list the backups; so does no name")
+	c.Flags().BoolVar(&list, "list", false, "list the backups, as the command does without a name")
 	c.Flags().BoolVar(&remove, "delete", false, "delete the backup")
 	c.MarkFlagsMutuallyExclusive("list", "delete")
 	return c
@@ -147,10 +147,11 @@ func (m *Main) backupCloneCommand() *cobra.Command {
 	var to string
 	c := m.command(&cobra.Command{
 		Use:   "clone --store hbase://... --to hbase://... NAME",
-		Short: "Make a new store of HBase snapshots",
-		Long: `Make a new store of a backup that "ldapd backup snapshot" has taken: clone the snapshots to
-tables of another prefix and remove all commits after the backup's checkpoint. The tables
-share files with the snapshots. An interrupted clone can be repeated.`,
+		Short: "Make a new store from HBase snapshots",
+		Long: `Make a new store from a backup that "ldapd backup snapshot" has taken: clone the
+snapshots to tables with another prefix and remove all commits after the backup's
+checkpoint. The tables share files with the snapshots. An interrupted clone can be
+repeated.`,
 		Example: `  ldapd backup clone --store hbase://zk1,zk2,zk3/prod --to hbase://zk1,zk2,zk3/copy nightly
   ldapd check --store hbase://zk1,zk2,zk3/copy`,
 		Args: cobra.ExactArgs(1),
@@ -164,7 +165,7 @@ share files with the snapshots. An interrupted clone can be repeated.`,
 			return m.clone(ctx, from, target, args[0])
 		})
 	})
-	c.Flags().StringVar(&to, "to", "", "`STORE` that is made, in the same HBase")
+	c.Flags().StringVar(&to, "to", "", "`STORE` to make, in the same HBase")
 	return c
 }
 
@@ -190,9 +191,10 @@ func (m *Main) backupCutCommand() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "cut --store hbase://... NAME",
 		Short: "Remove all commits after a checkpoint from a copied store",
-		Long: `Remove all commits after a checkpoint, for ever, from a store whose tables were copied while
-servers wrote to them: by hand, or by HBase's own tools. "ldapd backup clone" does it
-by itself. The command waits for a lease first, and refuses a store that servers write to.`,
+		Long: `Permanently remove all commits after a checkpoint from a store whose tables were copied,
+by hand or with HBase's own tools, while servers wrote to them. "ldapd backup clone"
+does this by itself. The command first waits for the time of a lease, and refuses a
+store that servers write to.`,
 		Example: `  ldapd backup cut --store hbase://zk1,zk2,zk3/copy nightly`,
 		Args:    cobra.ExactArgs(1),
 	}, append([]string{"lease"}, storeKeys...), func(ctx context.Context, c *config.Config, args []string) error {

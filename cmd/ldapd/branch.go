@@ -52,11 +52,11 @@ func (m *Main) branchCreateCommand() *cobra.Command {
 	a := &branchArgs{Do: "create"}
 	c := m.branchOf(&cobra.Command{
 		Use:   "create --store STORE [--description TEXT] NAME",
-		Short: "Make a branch of the present state",
-		Long: `Make a branch of the present state. Changes in the branch are seen nowhere else until
+		Short: "Make a branch from the present state",
+		Long: `Make a branch from the present state. Changes in the branch are seen nowhere else until
 they are merged, and later changes of the directory are not seen in the branch. LDAP
-clients work in it after a bind as NAME,cn=BRANCH,cn=branches, and import and export have
---branch.`,
+clients work in it after a bind as NAME,cn=BRANCH,cn=branches, and import and export
+work in it with --branch.`,
 		Example: `  ldapd branch create --store ./data --description 'new departments' staging`,
 	}, changing, a)
 	c.Flags().StringVar(&a.Description, "description", "", "`TEXT` that says what the branch is for")
@@ -71,7 +71,7 @@ func (m *Main) branchListCommand() *cobra.Command {
 		Example: `  ldapd branch list --store ./data`,
 		Args:    cobra.NoArgs,
 	}, reading, a)
-	c.Flags().BoolVar(&a.JSON, "json", false, "print an object a branch")
+	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object for each branch")
 	return c
 }
 
@@ -82,16 +82,16 @@ func (m *Main) branchShowCommand() *cobra.Command {
 		Short:   "Describe a branch",
 		Example: `  ldapd branch show --store ./data staging`,
 	}, reading, a)
-	c.Flags().BoolVar(&a.JSON, "json", false, "print an object")
+	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object")
 	return c
 }
 
 func (m *Main) branchDiffCommand() *cobra.Command {
 	return m.branchOf(&cobra.Command{
 		Use:   "diff --store STORE NAME",
-		Short: "Write what a branch changes as LDIF",
-		Long: `Write the changes that lead from the state at which a branch began to the branch as
-LDIF, in an order in which ldapmodify can make them. Passwords are not in it.`,
+		Short: "Write the changes of a branch as LDIF",
+		Long: `Write the changes of a branch since the state at which it began as LDIF, in an order in
+which ldapmodify can make them. Passwords are left out.`,
 		Example: `  ldapd branch diff --store ./data staging > what.ldif`,
 	}, reading, &branchArgs{Do: "diff"})
 }
@@ -101,12 +101,12 @@ func (m *Main) branchCheckCommand() *cobra.Command {
 	c := m.branchOf(&cobra.Command{
 		Use:   "check --store STORE [--json] NAME",
 		Short: "Print what keeps a branch from being merged",
-		Long: `Print what keeps a branch from being merged: entries that others changed since the
-branch began, in ways that do not go with the changes in the branch. Nothing is changed.
-The exit status is 1 if there is such a conflict.`,
+		Long: `Print what keeps a branch from being merged: entries that others have changed since the
+branch began, in conflict with the changes in the branch. Nothing is changed. The exit
+status is 1 if there is a conflict.`,
 		Example: `  ldapd branch check --store ./data staging`,
 	}, changing, a) // only a store that is open for changes can find conflicts
-	c.Flags().BoolVar(&a.JSON, "json", false, "print an object a conflict")
+	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object for each conflict")
 	return c
 }
 
@@ -125,11 +125,11 @@ func (m *Main) branchRebaseCommand() *cobra.Command {
 	var ours, theirs bool
 	c := m.branchOf(&cobra.Command{
 		Use:   "rebase --store STORE [--ours | --theirs] NAME",
-		Short: "Make the changes of a branch again above the present state",
-		Long: `Make the changes of a branch again in a new branch of the present state, which then has
-its name. Entries in conflict are printed, and the branch stays as it is, unless --ours
-or --theirs says whose changes of them are kept. If a rebase is interrupted, the same
-command begins again.`,
+		Short: "Apply the changes of a branch to the present state",
+		Long: `Apply the changes of a branch to a new branch from the present state, which then takes
+the name of the old one. If entries are in conflict, they are printed and the branch
+stays as it is, unless --ours or --theirs says whose changes of these entries are kept.
+If a rebase is interrupted, run the same command again.`,
 		Example: `  ldapd branch rebase --store ./data --theirs staging`,
 	}, changing, a)
 	c.Flags().BoolVar(&ours, "ours", false, "in a conflict, keep what the branch did")
@@ -149,7 +149,7 @@ command begins again.`,
 func (m *Main) branchParkCommand() *cobra.Command {
 	return m.branchOf(&cobra.Command{
 		Use:   "park --store STORE NAME",
-		Short: "Keep a branch without the past since it began",
+		Short: "Keep a branch, but not the past since it began",
 		Long: `Park a branch: the past since it began is not kept for it any more. A parked branch can
 be read, rebased and discarded, but it takes no changes and cannot be merged as it is.
 Servers park branches that are older than branches.age.`,
@@ -160,7 +160,7 @@ Servers park branches that are older than branches.age.`,
 func (m *Main) branchDiscardCommand() *cobra.Command {
 	return m.branchOf(&cobra.Command{
 		Use:     "discard --store STORE NAME",
-		Short:   "End a branch and throw its changes away",
+		Short:   "End a branch and discard its changes",
 		Example: `  ldapd branch discard --store ./data staging`,
 	}, changing, &branchArgs{Do: "discard"})
 }

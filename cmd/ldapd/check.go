@@ -22,9 +22,9 @@ func (m *Main) checkCommand() *cobra.Command {
 		Use:   "check --store STORE [--json]",
 		Short: "Compare every index, name and normalised value of a store with its entries",
 		Long: `Compare a store's names, normalised values and indexes with its entries, in both
-directions, and look for entries that nothing reaches and for cells that no commit
-wrote. Every finding is a line, or with --json an object. The exit status is 1 if there
-are any. The store is only read.`,
+directions, and look for entries that cannot be reached and for cells that no commit
+wrote. Each finding is printed on a line, or with --json as an object. The exit status
+is 1 if there is a finding. The store is only read.`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		return checkJob.on(ctx, m, c, reading, m.around(), a)
@@ -72,13 +72,13 @@ func check(ctx context.Context, w *work, a checkArgs) error {
 func remedy(damaged map[string]bool) string {
 	switch {
 	case len(damaged) == 0:
-		return "'ldapd reindex' makes names and indexes anew from the entries; what is wrong with an entry itself must be mended by hand"
+		return "'ldapd reindex' rebuilds names and indexes from the entries; what is wrong with an entry itself must be repaired by hand"
 	case damaged[master.Name] || damaged[journal.Table]:
 		return "entries themselves cannot be read: go back to a backup, or save what can be read by 'ldapd export --continue' and import it into a new store (docs/damaged.md)"
 	case damaged[tree.Name]:
 		return "no entry is damaged, but the table that finds them by name is: 'ldapd export --continue' has all of them; import it into a new store (docs/damaged.md)"
 	}
-	return "no entry is damaged: 'ldapd reindex' makes names and indexes anew from the entries (docs/damaged.md)"
+	return "no entry is damaged: 'ldapd reindex' rebuilds names and indexes from the entries (docs/damaged.md)"
 }
 
 func (w *work) printFinding(f *maintain.Finding, asJSON bool) error {

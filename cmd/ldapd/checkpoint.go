@@ -18,9 +18,10 @@ func (m *Main) checkpointCommand() *cobra.Command {
 	c := accepts(m.command(&cobra.Command{
 		Use:   "checkpoint --store STORE [--list | [--delete] NAME]",
 		Short: "Keep the present state beyond retention",
-		Long: `Give the state of now a name, and keep it until the checkpoint is deleted: it can be
-read, compared and restored whatever its age. The name, a letter and up to 63 letters,
-digits, '.', '_' and '-', stands for the moment wherever one can be given.`,
+		Long: `Give the present state a name, and keep this state until the checkpoint is deleted: it
+can be read, compared and restored, however old it is. The name can be given wherever a
+moment can be given. It is a letter followed by up to 63 letters, digits, '.', '_' and
+'-'.`,
 		Example: `  ldapd checkpoint --store ./data before-upgrade
   ldapd checkpoint --store ./data --list
   ldapd checkpoint --store ./data --delete before-upgrade`,
@@ -37,8 +38,8 @@ digits, '.', '_' and '-', stands for the moment wherever one can be given.`,
 		}
 		return checkpointJob.on(ctx, m, c, use, m.around(), a)
 	}))
-	c.Flags().BoolVar(&list, "list", false, "list the checkpoints; so does no name")
-	c.Flags().BoolVar(&a.Delete, "delete", false, "no longer keep it")
+	c.Flags().BoolVar(&list, "list", false, "list the checkpoints, as the command does without a name")
+	c.Flags().BoolVar(&a.Delete, "delete", false, "delete the checkpoint, so that its state is no longer kept")
 	c.MarkFlagsMutuallyExclusive("list", "delete")
 	return c
 }

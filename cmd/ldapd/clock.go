@@ -22,7 +22,7 @@ func clock(c *config.Config) func() time.Time {
 
 // accepts adds the flag --accept-clock to a command that changes a store.
 func accepts(c *cobra.Command) *cobra.Command {
-	c.Flags().Bool(acceptClock, false, "take the clock for right, once, where an embedded store doubts it")
+	c.Flags().Bool(acceptClock, false, "trust the clock this once, although the embedded store has it in doubt")
 	return c
 }
 

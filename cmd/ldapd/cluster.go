@@ -15,13 +15,14 @@ func (m *Main) clusterCommand() *cobra.Command {
 	var a clusterArgs
 	c := m.command(&cobra.Command{
 		Use:   "cluster --store STORE [--json]",
-		Short: "Show the servers of a store and how far each is",
-		Long: `Show what the servers of a store publish about themselves. Each slot has a line: its
-state, its owner, the newest revision that it shows to all (the head) and how old
-that is, undecided and abandoned commits, the oldest state in use, the configuration
-in force, and a note where an operator should act. With --json, an object.
+		Short: "Show the servers of a store and the state of each",
+		Long: `Show what the servers of a store publish about themselves. A line is printed for each
+slot: its state, its owner, the newest revision that it shows to all servers (the head)
+and how old this revision is, undecided and abandoned commits, the oldest state in use,
+the configuration in force, and a note where an operator should act. With --json, an
+object is printed.
 
-A server that is idle moves its head on whenever it renews its lease.`,
+The head of an idle server advances whenever the server renews its lease.`,
 		Args: cobra.NoArgs,
 	}, append([]string{"lease"}, storeKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
 		return clusterJob.on(ctx, m, c, reading, m.around(), a)

@@ -66,7 +66,7 @@ func (m *Main) root() *cobra.Command {
 	root.SetOut(m.Stdout)
 	root.SetErr(m.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.PersistentFlags().String("config", "", "YAML `FILE` to configure from")
+	root.PersistentFlags().String("config", "", "YAML `FILE` with the configuration")
 	root.AddCommand(
 		m.serveCommand(),
 		m.initCommand(),

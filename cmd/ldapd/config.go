@@ -12,9 +12,9 @@ func (m *Main) configCommand() *cobra.Command {
 	c := m.command(&cobra.Command{
 		Use:   "config",
 		Short: "Print the configuration in force and where each value came from",
-		Long: `Print the configuration that serve would run with, as YAML that can be a
-configuration file, with the origin of every value: a default, a line of the file,
-a variable of the environment, or a flag. Later ones of these win.`,
+		Long: `Print the configuration that serve would run with, as YAML that can be a configuration
+file, with the origin of every value: a default, a line of the file, an environment
+variable, or a flag. The later of these take precedence.`,
 		Args: cobra.NoArgs,
 	}, allKeys, func(_ context.Context, c *config.Config, _ []string) error {
 		return c.Print(m.Stdout)

@@ -26,18 +26,18 @@ func (m *Main) configCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [--show]",
 		Short: "Check whether serve can run with a configuration",
-		Long: `Read the configuration as serve does, and try what it names: certificates and keys,
-the folders of the store, the archive and the access log, the addresses to listen on.
-Nothing is made and nothing is changed. All problems are printed, one a line, each with its
-option and where the option was set:
+		Long: `Read the configuration as serve does, and try what it names: certificates and keys, the
+folders of the store, the archive and the access log, the addresses to listen on.
+Nothing is created or changed. All problems are printed, one per line, each with the
+option and the place where it was set:
 
   error     serve would not start, or clients could not use it
-  warning   to be seen to, such as a certificate that ends within 30 days
+  warning   needs attention, such as a certificate that expires within 30 days
   note      for information
 
-Run it as the user of the server, who may not be allowed what you are. With --show
-the configuration in force is printed too, without secrets. Exit status 1 if there is an
-error.`,
+Run the command as the user that the server runs as, because this user may have fewer
+permissions than you. With --show, the configuration in force is printed too, without
+secrets. The exit status is 1 if there is an error.`,
 		Example: `  sudo -u ldapd ldapd config check --config /etc/ldapd/ldapd.yaml`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -221,7 +221,7 @@ func makeable(folder string) error {
 		info, err := os.Stat(folder)
 		switch {
 		case err == nil && !info.IsDir():
-			return fmt.Errorf("%s is no folder", folder)
+			return fmt.Errorf("%s is not a folder", folder)
 		case err == nil:
 			if err := writable(folder, true); err != nil {
 				return fmt.Errorf("%s cannot be written by this user: %w", folder, err)

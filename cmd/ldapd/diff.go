@@ -15,8 +15,9 @@ func (m *Main) diffCommand() *cobra.Command {
 		Use:   "diff --store STORE --from WHEN [--to WHEN] [--base DN]",
 		Short: "Write what changed between two moments as LDIF",
 		Long: `Write the changes that lead from one state of a directory to another as LDIF, in an
-order in which ldapmodify can make them. What the server itself keeps of entries is
-not in it, and neither are passwords. With --to before --from, it leads back.`,
+order in which ldapmodify can make them. Attributes that the server itself maintains are
+left out, and so are passwords. If --to is earlier than --from, the changes lead back to
+the earlier state.`,
 		Example: `  ldapd diff --store ./data --from before-upgrade
   ldapd diff --store ./data --from now --to 2026-01-31T12:00:00Z --base ou=people,dc=example,dc=com`,
 		Args: cobra.NoArgs,

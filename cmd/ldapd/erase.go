@@ -30,14 +30,15 @@ states that can still be read, checkpoints included, from the journal, from the
 memory of all servers, and from the files of an embedded store. On HBase it is gone
 when HBase's cleaners have removed the old files. It cannot be brought back.
 
-Values of the present are not erased: the command refuses, and names the first
-entries that have them. An entry whose name was erased is shown by its entryUUID.
-"ldapd log" and cn=changelog show that something was erased of an entry, when and by
-whom, but not what. The archive of an embedded store (archive.to) begins anew, and all
-that it had is removed, except with --keep-archive. Logs and exports are not touched. If the command is
-interrupted, run it again: it goes on.
+Values that entries still have are not erased: the command refuses, and names the first
+of these entries. An entry whose name was erased is shown with its entryUUID instead.
+"ldapd log" and cn=changelog show that something of an entry was erased, when and by
+whom, but not what. The archive of an embedded store (archive.to) is started again, and
+all its previous content is removed, unless --keep-archive is given. Logs and exports
+are not touched. If the command is interrupted, run it again: it continues.
 
-With --value - the value is read from standard input, so that no shell remembers it.`,
+With "--value -" the value is read from standard input, so that it does not appear in
+the history of a shell.`,
 		Example: `  ldapd erase --store ./data --dry-run uid=jdoe,ou=people,dc=example,dc=com
   ldapd erase --store ./data --yes --attribute cn --value 'John Doe'`,
 		Args: cobra.MaximumNArgs(1),
@@ -59,11 +60,11 @@ With --value - the value is read from standard input, so that no shell remembers
 		}
 		return eraseJob.on(ctx, m, c, changing, m.around(), a)
 	}))
-	c.Flags().StringVar(&a.Value, "value", "", "erase `VALUE`; - reads a line of standard input")
-	c.Flags().StringVar(&a.Attribute, "attribute", "", "of values of `TYPE` and its subtypes only, and names that have it")
+	c.Flags().StringVar(&a.Value, "value", "", "erase `VALUE`; - reads it from a line of standard input")
+	c.Flags().StringVar(&a.Attribute, "attribute", "", "erase the value only from attributes of `TYPE` and its subtypes, and from names that contain them")
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say what would be erased, and erase nothing")
-	c.Flags().BoolVar(&a.KeepArchive, "keep-archive", false, "leave what the store's archive has of it, and say where that is")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&a.KeepArchive, "keep-archive", false, "do not erase it from the store's archive, and say where the archive is")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return c
 }
 
@@ -119,7 +120,7 @@ func erase(ctx context.Context, w *work, a eraseArgs) error {
 	if err := tellErased(w.Stdout, done, a.Dry); err != nil || a.Dry {
 		return err
 	}
-	fmt.Fprintln(w.Stdout, "writing files anew that may have it")
+	fmt.Fprintln(w.Stdout, "rewriting files that may contain it")
 	if err := maintain.Purge(ctx, w.Partition); err != nil {
 		return fmt.Errorf("it is erased, but may still be in files: %w", err)
 	}
@@ -146,7 +147,7 @@ func forgetArchived(ctx context.Context, w *work, keep bool) error {
 	if err != nil {
 		return fmt.Errorf("it is erased, but the archive %s may still have it, run the command again: %w", to, err)
 	}
-	_, err = fmt.Fprintf(w.Stdout, "the archive %s begins anew: %d bases and %d pieces of the log were removed\n", to, gone.Bases, gone.Pieces)
+	_, err = fmt.Fprintf(w.Stdout, "the archive %s was started again: %d bases and %d pieces of the log were removed\n", to, gone.Bases, gone.Pieces)
 	return err
 }
 

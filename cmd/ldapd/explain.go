@@ -38,7 +38,7 @@ func (m *Main) explainCommand() *cobra.Command {
 	})
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` to search from")
 	c.Flags().StringVar(&a.Scope, "scope", "sub", "`SCOPE`: base, one, sub or children")
-	c.Flags().BoolVar(&a.Run, "run", false, "run the search too, and count")
+	c.Flags().BoolVar(&a.Run, "run", false, "run the search too, and say what it did")
 	return c
 }
 

@@ -35,15 +35,15 @@ func (m *Main) exportCommand() *cobra.Command {
 	c := m.command(&cobra.Command{
 		Use:   "export --store STORE [--base DN] [--filter FILTER] [--at WHEN | --branch NAME] [--continue] [--output FILE]",
 		Short: "Write a directory as LDIF",
-		Long: `Write a directory as LDIF to standard output or a file, each entry before those
-below it, with everything that is stored: operational attributes and passwords
-too. Definitions that the directory has besides the built-in schema come first, as
-an entry cn=Subschema; in an export of everything the naming contexts, indexes and
-unique attributes follow, as an entry cn=config. Importing it all makes the same
+		Long: `Write a directory as LDIF to standard output or a file, each entry before those below
+it, with everything that is stored, including operational attributes and passwords.
+Definitions that the directory has besides the built-in schema come first, as an entry
+cn=Subschema; in an export of everything the naming contexts, indexes and unique
+attributes follow, as an entry cn=config. Importing such an export makes the same
 directory again.
 
-With --continue, an export of everything goes on behind what cannot be read of a
-damaged store. What is lost is named on standard error, and the exit status is 1.`,
+With --continue, an export of everything skips what cannot be read in a damaged store.
+What is lost is reported on standard error, and the exit status is 1.`,
 		Example: `  ldapd export --store ./data --output all.ldif.zst
   ldapd export --store ./data --base ou=people,dc=example,dc=com --filter '(l=Oslo)'
   ldapd export --store ./data --at 2026-01-31T12:00:00Z`,
@@ -73,8 +73,8 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 		})
 		return errors.Join(err, lost)
 	})
-	c.Flags().BoolVar(&a.Continue, "continue", false, "go on behind what cannot be read of a damaged store")
-	c.Flags().StringVar(&a.Base, "base", "", "`DN` to begin at")
+	c.Flags().BoolVar(&a.Continue, "continue", false, "skip what cannot be read in a damaged store")
+	c.Flags().StringVar(&a.Base, "base", "", "`DN` of the subtree to export")
 	c.Flags().StringVar(&a.Filter, "filter", "", "`FILTER` that entries must match")
 	c.Flags().StringVar(&a.At, "at", "now", "the state at `WHEN`: "+pointInTimeHelp)
 	c.Flags().StringVar(&a.Branch, "branch", "", "the state of the branch `NAME`")
@@ -85,7 +85,7 @@ damaged store. What is lost is named on standard error, and the exit status is 1
 }
 
 // pointInTimeHelp describes the forms of a point in time.
-const pointInTimeHelp = "a time as 2026-01-31T12:00:00Z, a revision, or the name of a checkpoint"
+const pointInTimeHelp = "a time such as 2026-01-31T12:00:00Z, a revision, or the name of a checkpoint"
 
 // output calls fn with the file, or with standard output if file is "".
 func (m *Main) output(file string, fn func(io.Writer) error) error {

@@ -16,27 +16,27 @@ func (m *Main) gcCommand() *cobra.Command {
 	c := accepts(m.command(&cobra.Command{
 		Use:   "gc --store STORE [--retention TIME] [--all] [--dry-run [--budget TIME]]",
 		Short: "Remove what retention no longer keeps",
-		Long: `Remove what was replaced or deleted longer ago than --retention, except what
-checkpoints keep, and the journal of those changes. Servers do the same by
-themselves. Run it to get space back now, or to keep less of the past than is
-configured. What was removed cannot be read again.
+		Long: `Remove what was replaced or deleted longer ago than --retention, and the journal of
+these changes, except what checkpoints keep. Servers do the same by themselves. Run the
+command to get space back now, or to keep less of the past than is configured. What was
+removed cannot be read again.
 
-If a server is reading an older state, the command waits for it, for two leases at
-most, and then removes less. --all looks at every row and not only at those that changed.
---dry-run counts for --budget at most, and says "at least" where it did not come to
-the end.`,
+If a server is reading an older state, the command waits for it, at most for the time of
+two leases, and then removes less. With --all, it looks at every row and not only at the
+rows that changed. With --dry-run, it counts for the time of --budget at most, and says
+"at least" if it did not come to the end.`,
 		Example: `  ldapd gc --store ./data --dry-run
   ldapd gc --store ./data --retention 24h`,
 		Args: cobra.NoArgs,
 	}, append([]string{"retention"}, storeKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
 		if a.Retention = c.Retention; a.Retention == 0 {
-			return &config.Error{Where: c.Origin("retention"), Text: "the past is kept for ever: say for how long it is wanted, as --retention 24h"}
+			return &config.Error{Where: c.Origin("retention"), Text: "the past is kept without a limit: say how long it should be kept, such as --retention 24h"}
 		}
 		return gcJob.on(ctx, m, c, changing, m.around(), a)
 	}))
 	c.Flags().BoolVar(&a.All, "all", false, "look at every row")
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say what would be removed, and remove nothing")
-	c.Flags().DurationVar(&a.Budget, "budget", 5*time.Second, "`TIME` that --dry-run counts, 0 to the end")
+	c.Flags().DurationVar(&a.Budget, "budget", 5*time.Second, "`TIME` that --dry-run may count, 0 for no limit")
 	return c
 }
 

@@ -20,9 +20,10 @@ func (m *Main) healthCommand() *cobra.Command {
 	c := m.command(&cobra.Command{
 		Use:   "health --status-listen URL [--for writes | --live]",
 		Short: "Ask a running server whether it is ready",
-		Long: `Ask the status listener of a running server whether it is ready to be asked, with
---for writes whether it takes changes, with --live whether it has to be started again.
-Exit status 0 is yes; 1 is no, with the reasons. For containers without a shell.`,
+		Long: `Ask the status listener of a running server whether the server is ready to answer reads,
+with --for writes whether it takes changes, or with --live whether it is alive: if not,
+it has to be restarted. The exit status is 0 for yes, and 1 for no, with the reasons
+printed. The command is meant for containers without a shell.`,
 		Args: cobra.NoArgs,
 	}, []string{"status.listen"}, func(ctx context.Context, c *config.Config, _ []string) error {
 		if c.Status == "" {
@@ -37,8 +38,8 @@ Exit status 0 is yes; 1 is no, with the reasons. For containers without a shell.
 		}
 		return m.health(ctx, c.Status+path)
 	})
-	c.Flags().Var(&onlyWrites{&writes}, "for", "what to be ready for: reads or `WHAT`, writes")
-	c.Flags().BoolVar(&live, "live", false, "ask whether it has to be started again")
+	c.Flags().Var(&onlyWrites{&writes}, "for", "`WHAT` the server must be ready for: reads or writes")
+	c.Flags().BoolVar(&live, "live", false, "ask whether the server is alive; if not, it has to be restarted")
 	c.MarkFlagsMutuallyExclusive("for", "live")
 	return c
 }

@@ -44,29 +44,32 @@ func (m *Main) importCommand() *cobra.Command {
 	c := accepts(m.command(&cobra.Command{
 		Use:   "import (--store STORE | --url URL) [--suffix DN]... FILE...",
 		Short: "Load LDIF files into a directory",
-		Long: `Load LDIF files, plain or compressed by gzip or zstd, into a directory; "-" is
-standard input. Entries become visible all at once, or, if one is bad, not at all.
-Changes are applied in their order, in one transaction. Exports of slapd (slapcat), 389 Directory Server (db2ldif) and
-ApacheDS load as they are: ids, timestamps and names are kept.
+		Long: `Load LDIF files, plain or compressed by gzip or zstd, into a directory; "-" is standard
+input. Entries become visible all at once, or, if one is bad, not at all. Changes are
+applied in their order, in one transaction. Exports of slapd (slapcat), 389 Directory
+Server (db2ldif) and ApacheDS can be loaded as they are: ids, timestamps and names are
+kept.
 
-A store that is missing is made, in a folder that is missing or empty, with the access
-rules of a profile (--access), or with those of the files if they have any, and with a
-password policy (--password-policy), or with that of the files' cn=config.
+If there is no store, the command makes one, in a folder that is missing or empty. The
+new store has the access rules of the files, or if they have none those of a profile
+(--access). It has the password policy of cn=config in the files, or else that of
+--password-policy.
 
 With --continue, bad records are written to a file and everything else is
 imported. With --url, the records are sent to a running server, one by one.
 
-While a server has an embedded store, it does the work, and while servers write to a
-store in HBase, the command does it beside them. All entries are checked first. Then
-they are added to a branch, which is merged at the end by one commit, so that clients see all
-of them or none, and do not wait. If the command is interrupted, the same command goes on
-in the branch, import-FILE-... . If others changed the same things meanwhile, the branch stays: see
-'ldapd branch'. With --batches the entries become visible batch by batch instead.
---at-once makes updates wait until all entries are loaded, and needs a store in HBase
-alone.
+If a server has the embedded store open, the server does the import, and if servers
+write to a store in HBase, the command imports while they write. All entries are checked
+first. Then they are added to a branch, which is merged at the end by one commit, so
+that clients see all of the entries or none, and do not wait. If the command is
+interrupted, the same command continues in the branch, whose name is import-FILE-... .
+If others changed the same things meanwhile, the branch is not merged: see
+'ldapd branch'. With --batches, the entries become visible batch by batch instead. With
+--at-once, updates wait until all entries are loaded; a store in HBase must then have no
+other writers.
 
 With --branch, entries and changes go into a branch (ldapd branch create) and become
-visible together when it is merged. Nobody waits for the import.`,
+visible together when it is merged. Other clients do not wait for the import.`,
 		Example: `  ldapd import --store ./data --suffix dc=example,dc=com people.ldif.gz
   slapcat | ldapd import --store ./data -
   ldapd import --url ldap://127.0.0.1:3890 --bind cn=admin --password-file pw changes.ldif`,
@@ -77,15 +80,15 @@ visible together when it is merged. Nobody waits for the import.`,
 	}))
 	c.Flags().StringVar(&a.Branch, "branch", "", "import into the branch `NAME`")
 	c.Flags().StringVar(&r.url, "url", "", "`URL` of a running server to send the records to: ldap://, ldaps:// or ldapi://")
-	c.Flags().StringVar(&r.bind, "bind", "", "`DN` to bind as at that server")
-	c.Flags().StringVar(&r.passwordFile, "password-file", "", "`FILE` whose first line is the password for it")
+	c.Flags().StringVar(&r.bind, "bind", "", "`DN` to bind as at the server of --url")
+	c.Flags().StringVar(&r.passwordFile, "password-file", "", "`FILE` whose first line is the password for --bind")
 	c.Flags().BoolVar(&r.startTLS, "starttls", false, "use StartTLS before binding")
-	c.Flags().BoolVar(&a.Continue, "continue", false, "go on behind bad records")
-	c.Flags().StringVar(&a.Rejects, "rejects", "", "`FILE` for bad records with --continue (default the first file's name and .rejects)")
-	c.Flags().BoolVar(&a.DropDuplicates, "drop-duplicates", false, "keep one of the values that an entry has several times, and count them, instead of refusing it")
-	c.Flags().BoolVar(&a.Together, "at-once", false, "make entries visible together, also while servers write to the store")
-	c.Flags().BoolVar(&a.Batches, "batches", false, "while servers write to the store, make entries visible batch by batch instead of by a merge")
-	c.Flags().BoolVar(&a.FromFiles, "allow-file-urls", false, `let values be read from files ("jpegPhoto:< file:///...")`)
+	c.Flags().BoolVar(&a.Continue, "continue", false, "skip bad records")
+	c.Flags().StringVar(&a.Rejects, "rejects", "", "`FILE` for bad records with --continue (default the first file's name followed by .rejects)")
+	c.Flags().BoolVar(&a.DropDuplicates, "drop-duplicates", false, "if an entry has the same value several times, keep one of them and count the others, instead of refusing the entry")
+	c.Flags().BoolVar(&a.Together, "at-once", false, "make entries visible together by one load instead of a branch, while updates wait")
+	c.Flags().BoolVar(&a.Batches, "batches", false, "while servers write to the store, make entries visible batch by batch instead of by the merge of a branch")
+	c.Flags().BoolVar(&a.FromFiles, "allow-file-urls", false, `allow values that are read from files ("jpegPhoto:< file:///...")`)
 	return c
 }
 

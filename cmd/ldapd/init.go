@@ -39,12 +39,13 @@ func (m *Main) initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [--config FILE] [--suffix DN] [--password-file FILE] [--tls-certificate FILE] ...",
 		Short: "Set up a new directory: configuration, certificate, store and first entries",
-		Long: `Set up a new directory: ask for what cannot be guessed, make the store with the
-entries that every directory has, and write the configuration to --config. A file or
-store that exists is not changed: then the command does nothing.
+		Long: `Set up a new directory: ask for what cannot be guessed, make the store with the entries
+that every directory has, and write the configuration to --config. If the file or the
+store exists already, the command changes nothing.
 
-Each question is a flag too. Without a terminal all that have no default must be given. Root
-hands what is made to the owner of the folder that the store is made in.`,
+Each question can also be answered by a flag. Without a terminal, all flags that have no
+default must be given. If root runs the command, the new files belong to the owner of
+the folder in which the store is made.`,
 		Example: `  ldapd init
   ldapd init --config ldapd.yaml --suffix dc=example,dc=com --password-file pw --tls-certificate self-signed`,
 		Args: cobra.NoArgs,
@@ -58,17 +59,17 @@ hands what is made to the owner of the folder that the store is made in.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&s.suffix, "suffix", "", "`DN` of the topmost entry, which is made")
+	f.StringVar(&s.suffix, "suffix", "", "`DN` of the topmost entry, which the command adds")
 	f.StringVar(&s.admin, "admin-dn", "", "`DN` of the administrator, who needs no entry (default cn=admin below the suffix)")
 	f.StringVar(&s.passwordFile, "password-file", "", "`FILE` whose first line is the administrator's password or its hash; - is standard input")
 	f.StringVar(&s.store, "store", "", "`FOLDER` of the new store (default /var/lib/ldapd/store for a package's service, else data)")
 	f.StringVar(&s.certificate, "tls-certificate", "", "`FILE` with the server's certificate in PEM; "+selfSigned+" makes one, "+noCertificate+" does without")
 	f.StringVar(&s.key, "tls-key", "", "`FILE` with the certificate's key in PEM")
-	f.StringSliceVar(&s.hosts, "hosts", nil, "`NAMES` in a self-signed certificate (default this machine's)")
-	f.StringVar(&s.listen, "listen", "", "`URLS` to serve, separated by spaces (default: all addresses for root, else this machine's own)")
+	f.StringSliceVar(&s.hosts, "hosts", nil, "`NAMES` in a self-signed certificate (default this machine's names)")
+	f.StringVar(&s.listen, "listen", "", "`URLS` to serve, separated by spaces (default: all addresses for root, else the loopback address)")
 	f.StringVar(&s.folders, "folders", "people,groups", "`NAMES` of the units (ou) below the suffix, separated by commas")
-	f.StringVar(&s.access, "access", "staff", "`PROFILE` of access rules to begin with: "+strings.Join(acl.Profiles, ", "))
-	f.StringVar(&s.policy, "password-policy", "default", "`POLICY` for passwords to begin with: default or none")
+	f.StringVar(&s.access, "access", "staff", "`PROFILE` of the first access rules: "+strings.Join(acl.Profiles, ", "))
+	f.StringVar(&s.policy, "password-policy", "default", "first `POLICY` for passwords: default or none")
 	return c
 }
 
@@ -242,7 +243,7 @@ func (q *questions) password(s *setup, missing *[]string) error {
 		}
 		switch {
 		case first == "":
-			fmt.Fprintln(q.out, "an empty password would let nobody in")
+			fmt.Fprintln(q.out, "the password is empty: nobody could bind with it")
 		case first != second:
 			fmt.Fprintln(q.out, "these were two different passwords")
 		default:

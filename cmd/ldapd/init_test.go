@@ -44,7 +44,7 @@ func TestQuestions(t *testing.T) {
 		t.Errorf("%s\n%s", d, &asked)
 	}
 	for _, text := range []string{"Name of the topmost entry (such as dc=example,dc=com)", `the name "nonsense" is malformed`,
-		"Name of the administrator (who needs no entry) [cn=admin,o=Example]: ", "these were two different passwords", "an empty password",
+		"Name of the administrator (who needs no entry) [cn=admin,o=Example]: ", "these were two different passwords", "the password is empty",
 		"Certificate (a file in PEM, self-signed or none) [self-signed]: ", "Units below o=Example"} {
 		if !strings.Contains(asked.String(), text) {
 			t.Errorf("%q was not said:\n%s", text, &asked)

@@ -20,16 +20,16 @@ func (m *Main) knownPasswordsCommand() *cobra.Command {
 	var hashes bool
 	c := &cobra.Command{
 		Use:   "known-passwords --output FILE [--sha1] LIST...",
-		Short: "Make the list of passwords that the demand unlisted forbids",
-		Long: `Make the list of passwords that the demand "unlisted" of a password policy forbids,
-from lists of passwords that others know: one a line, or with --sha1 one SHA-1 hash a line,
-as Have I Been Pwned has them (HASH or HASH:COUNT); "-" is standard input. The configuration
-key passwords.known names the file, which servers read again when it changes. They ask nobody
-else.
+		Short: "Make the list of known passwords that password policies can forbid",
+		Long: `Make the list of passwords that the demand "unlisted" of a password policy forbids, from
+lists of passwords that others know. These lists have one password per line, or with
+--sha1 one SHA-1 hash per line, in the format of Have I Been Pwned (HASH or HASH:COUNT);
+"-" means standard input. The configuration key passwords.known names the file that the
+command makes. Servers read this file again when it changes, and ask no other service.
 
-The file has 19 bits for each password. None of the list is missing in it, and of other
-passwords one in 65,536 is taken for one of the list. Lists of more than four million
-passwords need space for temporary files, 8 octets a password, in $TMPDIR.`,
+The file takes 19 bits for each password. Every password of the lists is recognized, and
+one in 65,536 of other passwords is mistaken for one of them. Lists of more than four
+million passwords need space for temporary files in $TMPDIR, 8 octets for each password.`,
 		Example: `  ldapd known-passwords --output known.filter rockyou.txt
   zcat pwned-sha1.txt.gz | ldapd known-passwords --sha1 --output known.filter -`,
 		Args: cobra.MinimumNArgs(1),
@@ -42,7 +42,7 @@ passwords need space for temporary files, 8 octets a password, in $TMPDIR.`,
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write")
-	c.Flags().BoolVar(&hashes, "sha1", false, "the lists have SHA-1 hashes")
+	c.Flags().BoolVar(&hashes, "sha1", false, "the lists contain SHA-1 hashes")
 	return c
 }
 

@@ -21,10 +21,10 @@ func (m *Main) logCommand() *cobra.Command {
 	c := m.command(&cobra.Command{
 		Use:   "log --store STORE [--since WHEN] [--until WHEN] [--by DN] [--json] [DN]",
 		Short: "Show who changed what and when",
-		Long: `Show who changed what and when, one change on a line, the oldest first: of all entries
-or of one, under all names it had. With --json each line is an object with the
-changes as LDIF. Passwords are named, never shown. Changes older than retention are
-not shown.`,
+		Long: `Show who changed what and when, one change per line, the oldest first. With a DN, show
+only the changes of this entry, under all names that it had. With --json each line is an
+object with the changes as LDIF. Changes of passwords are mentioned, but passwords are
+never shown. Changes older than retention are not shown.`,
 		Example: `  ldapd log --store ./data uid=ann,ou=people,dc=example,dc=com
   ldapd log --store ./data --since 2026-01-31T12:00:00Z --by cn=admin,dc=example,dc=com`,
 		Args: cobra.MaximumNArgs(1),
@@ -32,9 +32,9 @@ not shown.`,
 		a.DN = strings.Join(args, "")
 		return logJob.on(ctx, m, c, reading, m.around(), a)
 	})
-	c.Flags().StringVar(&a.Since, "since", "", "tell of what came after `WHEN`: "+pointInTimeHelp)
-	c.Flags().StringVar(&a.Until, "until", "now", "tell of what came up to `WHEN`")
-	c.Flags().StringVar(&a.By, "by", "", "tell of the changes that `DN` made")
+	c.Flags().StringVar(&a.Since, "since", "", "show only the changes after `WHEN`: "+pointInTimeHelp)
+	c.Flags().StringVar(&a.Until, "until", "now", "show only the changes up to `WHEN`")
+	c.Flags().StringVar(&a.By, "by", "", "show only the changes that `DN` made")
 	c.Flags().BoolVar(&a.JSON, "json", false, "print changes as JSON")
 	return c
 }

@@ -45,15 +45,15 @@ another ldapd or any other LDAP server. The schema that this directory lacks is 
 entries are copied with their ids, times, names and password hashes. Each entry that is left out is
 reported, with the reason. Access rules are not copied.
 
-With --follow, the command stays and copies the changes that clients make there.
-Meanwhile updates that are sent here get a referral to the old server. The command may be
-stopped, and goes on where it was when it is started again.
+With --follow, the command keeps running and copies the changes that clients make on the
+old server. Meanwhile, updates that are sent to this directory get a referral to the old
+server. The command may be stopped; when it is started again, it continues where it was.
 
 With --finish, the command catches up, compares the two, and asks you to make the old
 server read-only. Then it copies and compares what was changed last, and opens this directory
 for updates. If anything differs, it changes nothing.
 
-While a server has an embedded store, it does the work.`,
+If a server has the embedded store open, the server does the work.`,
 		Example: `  ldapd migrate --store ./data --from ldaps://old.example.com --bind cn=admin,dc=example,dc=com --password-file pw --follow
   ldapd migrate --store ./data --password-file pw --finish`,
 		Args: cobra.NoArgs,
@@ -72,11 +72,11 @@ While a server has an embedded store, it does the work.`,
 		return migrateJob.on(ctx, m, c, use, m.around(), a)
 	}))
 	from.add(c)
-	c.Flags().BoolVar(&a.Follow, "follow", false, "stay, and copy the changes that are made there")
+	c.Flags().BoolVar(&a.Follow, "follow", false, "keep running, and copy the changes that are made on the old server")
 	c.Flags().BoolVar(&a.Finish, "finish", false, "catch up, compare, and open this directory for updates")
 	c.Flags().BoolVar(&a.ReadOnly, "read-only", false, "with --finish: the old server is read-only already, so do not ask")
-	c.Flags().BoolVar(&a.Different, "accept-differences", false, "with --finish: open although entries differ or were left out")
-	c.Flags().BoolVar(&a.Cancel, "cancel", false, "end the following without a comparison, and open this directory for updates")
+	c.Flags().BoolVar(&a.Different, "accept-differences", false, "with --finish: open this directory for updates although entries differ or were left out")
+	c.Flags().BoolVar(&a.Cancel, "cancel", false, "stop following the old server, without a comparison, and open this directory for updates")
 	return c
 }
 
@@ -85,14 +85,14 @@ func (m *Main) compareCommand() *cobra.Command {
 	keys := append([]string{"admin.dn"}, storeKeys...)
 	c := accepts(m.command(&cobra.Command{
 		Use:   "compare --store STORE --from URL [--bind DN --password-file FILE] [--base DN]...",
-		Short: "Compare a directory with that of a running server",
-		Long: `Compare a directory with that of a running server. Every entry that only one of them has
-or that differs is printed, with the names of the attributes that differ and never their values.
-For an entry that this directory does not have, the reason is printed if it would refuse it. The
-exit status is 1 if anything differs.
+		Short: "Compare a directory with the directory of a running server",
+		Long: `Compare a directory with the directory of a running server. Every entry that only one of
+them has or that differs is printed, with the names of the attributes that differ, but
+never their values. If this directory lacks an entry because it would refuse it, the
+reason is printed. The exit status is 1 if anything differs.
 
-Entries are the same if they have the same entryUUID, or the same name where the server shows
-no ids. Attributes that a server keeps for itself are not compared.`,
+Entries are the same if they have the same entryUUID, or the same name if the server
+shows no entryUUIDs. Attributes that a server keeps for itself are not compared.`,
 		Example: `  ldapd compare --store ./data --from ldaps://old.example.com --bind cn=admin,dc=example,dc=com --password-file pw`,
 		Args:    cobra.NoArgs,
 	}, keys, func(ctx context.Context, c *config.Config, _ []string) error {
@@ -113,12 +113,12 @@ type fromFlags struct {
 }
 
 func (f *fromFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.server.Remote.URL, "from", "", "`URL` of the old server: ldap://, ldaps:// or ldapi:// (default the one that the store follows)")
-	c.Flags().StringVar(&f.server.Remote.BindDN, "bind", "", "`DN` to bind as there: one that may read everything, without limits")
-	c.Flags().StringVar(&f.passwordFile, "password-file", "", "`FILE` whose first line is the password for it")
+	c.Flags().StringVar(&f.server.Remote.URL, "from", "", "`URL` of the old server: ldap://, ldaps:// or ldapi:// (default the server that the store follows)")
+	c.Flags().StringVar(&f.server.Remote.BindDN, "bind", "", "`DN` to bind as at the old server; it must be allowed to read everything, without limits")
+	c.Flags().StringVar(&f.passwordFile, "password-file", "", "`FILE` whose first line is the password for --bind")
 	c.Flags().BoolVar(&f.server.Remote.StartTLS, "starttls", false, "use StartTLS before binding")
-	c.Flags().StringVar(&f.authority, "ca", "", "`FILE` with the certificates that the server's must lead to (default those of the system)")
-	c.Flags().StringArrayVar(&f.server.Bases, "base", nil, "`DN` of an entry whose subtree is meant, instead of all naming contexts; may be repeated")
+	c.Flags().StringVar(&f.authority, "ca", "", "`FILE` with the CA certificates that the server's certificate must lead to (default those of the system)")
+	c.Flags().StringArrayVar(&f.server.Bases, "base", nil, "`DN` of a subtree to read, instead of all naming contexts; may be repeated")
 }
 
 // read reads the files that the flags name.

@@ -23,9 +23,9 @@ func (m *Main) passwdCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "passwd [--scheme SCHEME] [--scram] [--output FILE]",
 		Short: "Hash a password for the configuration or for userPassword",
-		Long: `Hash a password, asked for on the terminal or read from the first line of
-standard input. Print the hash, or write it to a file that only you can read. With
---scram the keys that SCRAM needs follow, one line for each mechanism, for the
+		Long: `Hash a password, asked for on the terminal or read from the first line of standard
+input. Print the hash, or write it to a file that only you can read. With --scram, the
+keys that SCRAM needs are written after the hash, one line for each mechanism, for the
 administrator's password file or authPassword.`,
 		Example: `  ldapd passwd --scram --output admin.pw
   ldapd serve --store ./data --admin-password-file admin.pw`,
@@ -37,7 +37,7 @@ administrator's password file or authPassword.`,
 	}
 	c.Flags().StringVar(&scheme, "scheme", auth.Default, "`SCHEME`: "+strings.Join(auth.NewSchemes(), ", "))
 	c.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, with mode 0600")
-	c.Flags().BoolVar(&scram, "scram", false, "print keys of SCRAM (RFC 5803) too")
+	c.Flags().BoolVar(&scram, "scram", false, "print the keys for SCRAM (RFC 5803) too")
 	return c
 }
 
@@ -47,7 +47,7 @@ func (m *Main) passwd(ctx context.Context, out io.Writer, scheme string, scram b
 		return err
 	}
 	if password == "" {
-		return errors.New("an empty password would let nobody in")
+		return errors.New("the password is empty: nobody could bind with it")
 	}
 	passwords := auth.New(1, nil)
 	hash, err := passwords.Hash(ctx, auth.NoChannel{}, scheme, []byte(password))

@@ -14,14 +14,15 @@ func (m *Main) referencesCommand() *cobra.Command {
 	var a referencesArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "references --store STORE [--must-exist] [--repair] [--end] [ATTR]...",
-		Short: "Have values that name entries follow them",
-		Long: `Have the values of attributes follow the entries that they name: when an entry is renamed
-or moved, they are changed, and when it is deleted, they go, in the same commit, whichever
-servers it all happens at. The attributes need indexes. A value that an object class
-requires is replaced by the empty name.
+		Short: "Update values that name entries when these entries are renamed or deleted",
+		Long: `Make the values of attributes follow the entries that they name: when an entry is
+renamed or moved, the values that name it are changed, and when it is deleted, they are
+removed, in the same commit, whichever servers make the changes. The attributes need
+indexes. A value that an object class requires is replaced by the empty name.
 
-A value may name an entry that does not exist, unless --must-exist is given. --repair takes
-away the values that name none. Without attributes, list which follow. --end ends it.`,
+A value may name an entry that does not exist, unless --must-exist is given. With
+--repair, the values that name no entry are removed. Without attributes, list the
+attributes whose values follow. With --end, the values do not follow any more.`,
 		Example: `  ldapd references --store ./data member uniqueMember manager
   ldapd references --store ./data --must-exist --repair owner`,
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
@@ -32,8 +33,8 @@ away the values that name none. Without attributes, list which follow. --end end
 		return referencesJob.on(ctx, m, c, use, m.around(), a)
 	}))
 	c.Flags().BoolVar(&a.MustExist, "must-exist", false, "refuse values that name no entry")
-	c.Flags().BoolVar(&a.Repair, "repair", false, "take away the values that name no entry")
-	c.Flags().BoolVar(&a.End, "end", false, "let the values stay as they are")
+	c.Flags().BoolVar(&a.Repair, "repair", false, "remove the values that name no entry")
+	c.Flags().BoolVar(&a.End, "end", false, "stop changing the values when entries are renamed or deleted")
 	c.MarkFlagsMutuallyExclusive("end", "must-exist")
 	c.MarkFlagsMutuallyExclusive("end", "repair")
 	return c

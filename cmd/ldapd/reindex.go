@@ -21,15 +21,14 @@ func (m *Main) reindexCommand() *cobra.Command {
 	var drop []string
 	c := accepts(m.command(&cobra.Command{
 		Use:   "reindex --store STORE [--drop ATTR]... [ATTR[:row|:column]]...",
-		Short: "Build indexes, or everything that follows from entries, anew",
-		Long: `Make the indexes of attributes anew: in the layout "row", for attributes with few
-values that many entries share, or "column", for values that few entries have. An
-attribute that has no index gets one (column, if nothing else is said); --drop
-takes one away.
+		Short: "Rebuild indexes, or everything that is derived from entries",
+		Long: `Rebuild the indexes of attributes: in the layout "row", for attributes with few values
+that many entries share, or "column", for values that few entries have. An attribute
+that has no index gets one (column, unless a layout is given); --drop removes one.
 
-Without attributes, make everything anew that follows from the entries: names,
-normalised values and all indexes. This mends what check finds, and is needed when
-a version of ldapd has other rules for normal forms.`,
+Without attributes, rebuild everything that is derived from the entries: names,
+normalised values and all indexes. This repairs what check finds, and is needed when a
+new version of ldapd has other rules for normal forms.`,
 		Example: `  ldapd reindex --store ./data title:row --drop memberUid
   ldapd reindex --store ./data`,
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
@@ -38,7 +37,7 @@ a version of ldapd has other rules for normal forms.`,
 		}
 		return reindexJob.on(ctx, m, c, changing, m.around(), reindexArgs{args, drop})
 	}))
-	c.Flags().StringArrayVar(&drop, "drop", nil, "`ATTR` whose index is taken away")
+	c.Flags().StringArrayVar(&drop, "drop", nil, "`ATTR` whose index is removed")
 	return c
 }
 
@@ -94,7 +93,7 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 	}
 	s, err := openStore(ctx, c, log, changing, 0)
 	if errors.Is(err, table.ErrLocked) {
-		return fmt.Errorf("%w; to make everything anew, stop the server first: while it runs, only indexes of attributes can be made", err)
+		return fmt.Errorf("%w; to rebuild everything, stop the server first: while it runs, only indexes of attributes can be rebuilt", err)
 	}
 	if err != nil {
 		return err

@@ -18,12 +18,13 @@ func (m *Main) restoreCommand() *cobra.Command {
 		Use:   "restore --store STORE --at WHEN [--subtree] [--dry-run] DN",
 		Short: "Bring an entry or a subtree back as it was",
 		Long: `Bring an entry back as it was at a moment, in one commit: it is added again if it was
-deleted, with its entryUUID, and moved back if it was moved. --subtree includes all
-that was below it; what has been added there since is removed. --dry-run writes the changes as LDIF
-and makes none.
+deleted, with its entryUUID, and moved back if it was moved. With --subtree, all entries
+that were below it are restored too, and entries that have been added there since are
+removed. With --dry-run, the command writes the changes as LDIF and makes none.
 
-The entry above must exist. Passwords have no history: entries that are still there
-keep theirs, and those that come back have one only while it is kept.`,
+The entry above it must exist. Passwords have no history: entries that still exist keep
+their passwords, and entries that are added again have a password only if it is still
+kept.`,
 		Example: `  ldapd restore --store ./data --at 2026-01-31T12:00:00Z uid=ann,ou=people,dc=example,dc=com
   ldapd restore --store ./data --at before-upgrade --subtree --dry-run ou=people,dc=example,dc=com`,
 		Args: cobra.ExactArgs(1),
@@ -32,7 +33,7 @@ keep theirs, and those that come back have one only while it is kept.`,
 		return restoreJob.on(ctx, m, c, changing, m.around(), a)
 	}))
 	c.Flags().StringVar(&a.At, "at", "", "the state at `WHEN`: "+pointInTimeHelp)
-	c.Flags().BoolVar(&a.Subtree, "subtree", false, "with all that is or was below it")
+	c.Flags().BoolVar(&a.Subtree, "subtree", false, "include all entries that are or were below it")
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "write what would be done as LDIF, and do nothing")
 	_ = c.MarkFlagRequired("at")
 	return c

@@ -36,7 +36,7 @@ func (m *Main) schemaListCommand() *cobra.Command {
 	c := m.command(&cobra.Command{
 		Use:   "list --store STORE [--own] [KIND]",
 		Short: "List definitions: kind, OID and names",
-		Long: `List definitions, a line each: kind, OID (of a DIT structure rule, its number) and
+		Long: `List definitions, one per line: kind, OID (of a DIT structure rule, its number) and
 names. KIND is one of ` + strings.Join(schemaKinds, ", ") + `.`,
 		Args: cobra.MaximumNArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
@@ -46,7 +46,7 @@ names. KIND is one of ` + strings.Join(schemaKinds, ", ") + `.`,
 		}
 		return schemaListJob.on(ctx, m, c, reading, m.around(), a)
 	})
-	c.Flags().BoolVar(&a.Own, "own", false, "only what the directory has besides the built-in schema")
+	c.Flags().BoolVar(&a.Own, "own", false, "list only what the directory has besides the built-in schema")
 	return c
 }
 

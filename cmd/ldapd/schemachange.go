@@ -15,21 +15,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schemafile"
 )
 
-const dryRunHelp = "say what would be done, or why it cannot be, and change nothing"
+const dryRunHelp = "say what would be done, or why it cannot be done, and change nothing"
 
 func (m *Main) schemaAddCommand() *cobra.Command {
 	var a schemaAddArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "add --store STORE [--dry-run] [--continue] FILE...",
 		Short: "Add the definitions of schema files",
-		Long: `Add the definitions of schema files: OpenLDAP's .schema and cn=config .ldif,
-389 Directory Server's, ApacheDS's, or what ldapsearch gives of a subschema entry. A
-folder stands for all *.schema and *.ldif in it, with .gz or not; "-" is standard input. All files
-are added in one step, or none of them; with --continue the definitions that are good
-are added, in one step, and the others reported.
+		Long: `Add the definitions of schema files: OpenLDAP's .schema and cn=config .ldif, 389
+Directory Server's, ApacheDS's, or what ldapsearch prints of a subschema entry. A folder
+stands for all *.schema and *.ldif files in it, compressed (.gz) or not; "-" means
+standard input. All files are added in one step, or none of them; with --continue, the
+definitions that are good are added in one step, and the others are reported.
 
-What is there already stays, is given the names it lacks, or, as a class, is
-widened; what becomes other than in the files is said in a note.`,
+A definition that exists already stays, and gets the names that it lacks; an object
+class is also widened. Notes tell where the result differs from the files.`,
 		Example: `  ldapd schema add --store ./data /etc/ldap/schema/dyngroup.schema
   ldapd schema add --store ./data --dry-run /usr/share/dirsrv/schema`,
 		Args: cobra.MinimumNArgs(1),
@@ -55,8 +55,8 @@ func (m *Main) schemaRemoveCommand() *cobra.Command {
 	c := accepts(m.command(&cobra.Command{
 		Use:   "remove --store STORE [--dry-run] [KIND:]NAME...",
 		Short: "Remove definitions by name or OID",
-		Long: `Remove definitions by name or OID, all in one step, or none. What other definitions
-or entries use stays: the error says which.`,
+		Long: `Remove definitions by name or OID: all of them in one step, or none. Definitions that
+other definitions or entries use cannot be removed: the error says which.`,
 		Example: `  ldapd schema remove --store ./data groupOfURLs memberURL`,
 		Args:    cobra.MinimumNArgs(1),
 	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {

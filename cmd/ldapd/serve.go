@@ -30,9 +30,10 @@ func (m *Main) serveCommand() *cobra.Command {
 	c := accepts(m.command(&cobra.Command{
 		Use:   "serve --store STORE [--create [--access PROFILE] [--password-policy POLICY]] [--accept-clock] [--listen URL]... [--suffix DN]...",
 		Short: "Serve the directory in a store",
-		Long: `Serve the directory in a store until the process is told to stop. With --create a
-store that is missing is made, as an empty directory; --suffix says which naming
-contexts it is to have, --access who may see what, --password-policy what passwords must be. When clients can connect, a line "ready URL..." is printed.`,
+		Long: `Serve the directory in a store until the process is told to stop. With --create, a
+missing store is created as an empty directory: --suffix names its naming contexts,
+--access decides who may see what, and --password-policy what passwords must be like.
+When clients can connect, a line "ready URL..." is printed.`,
 		Example: `  ldapd serve --store ./data --create --suffix dc=example,dc=com --admin-password-file ./admin.pw`,
 		Args:    cobra.NoArgs,
 	}, allKeys, func(ctx context.Context, c *config.Config, _ []string) error {

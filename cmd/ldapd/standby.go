@@ -100,11 +100,12 @@ func (m *Main) promoteCommand() *cobra.Command {
 	c := accepts(m.command(&cobra.Command{
 		Use:   "promote --store STORE --standby-from PLACE [--without-archive]",
 		Short: "Make a standby the primary",
-		Long: `Make a standby the primary: its folder becomes the owner of the archive, it applies what the
-old primary archived, and it takes changes from then on. A running server starts again in the
-same process, which ends its connections; without a server, start one afterwards. The old
-primary finds out when it next archives, or when it starts: it then refuses changes, and reports
-how many commits were not taken over. Those are the ones that it had not archived.
+		Long: `Make a standby the primary: its folder becomes the owner of the archive, it applies what
+the old primary archived, and it takes changes from then on. A running server restarts
+in the same process, which ends its connections; without a server, start one afterwards.
+The old primary finds out when it next archives, or when it starts: it then refuses
+changes, and reports how many commits were not taken over. These are the commits that it
+had not archived.
 
 With --without-archive the archive is not asked, because it cannot be reached. Make sure that
 the old primary does not run any more: nothing else stops it.`,

@@ -17,13 +17,14 @@ func (m *Main) uniqueCommand() *cobra.Command {
 	var a uniqueArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "unique --store STORE [--base DN] [--end] [ATTR]...",
-		Short: "Say which attributes have values that no two entries share",
-		Long: `Make attributes unique: no two entries, or no two from --base down, can have the same
-value, by the attribute's equality rule, whichever servers they are written at. The
-attribute needs an index. The entries there are looked through first; where two have
-the same value, they are named and nothing changes.
+		Short: "Make attributes unique, so that no two entries have the same value",
+		Long: `Make attributes unique: no two entries, or no two entries in the subtree of --base, can
+have the same value, by the attribute's equality rule, whichever servers they are
+written at. The attribute needs an index. The entries there are examined first; if two
+of them have the same value, they are named and nothing changes.
 
-Without attributes, list what is unique. --end ends it.`,
+Without attributes, list the unique attributes. With --end, attributes are unique no
+longer.`,
 		Example: `  ldapd unique --store ./data uid mail
   ldapd unique --store ./data --base ou=people,dc=example,dc=com uidNumber`,
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
@@ -33,8 +34,8 @@ Without attributes, list what is unique. --end ends it.`,
 		}
 		return uniqueJob.on(ctx, m, c, use, m.around(), a)
 	}))
-	c.Flags().StringVar(&a.Base, "base", "", "`DN` of the entry from which down the values are unique")
-	c.Flags().BoolVar(&a.End, "end", false, "let values be shared again")
+	c.Flags().StringVar(&a.Base, "base", "", "`DN` of the subtree in which the values are unique")
+	c.Flags().BoolVar(&a.End, "end", false, "allow several entries to have the same value again")
 	return c
 }
 

@@ -14,11 +14,11 @@ func (m *Main) upgradeCommand() *cobra.Command {
 	a := upgradeArgs{}
 	c := accepts(m.command(&cobra.Command{
 		Use:   "upgrade --store STORE [--dry-run]",
-		Short: "Raise the format of a store's files to that of this version",
-		Long: `Raise the format of a store's files to the newest one that this version knows. A
-version of ldapd reads its own format and the one before, and leaves a store in the
-format it has, so that one can go back to the version before. Upgrade when that is no longer
-wanted; afterwards older versions refuse the store. Servers go on serving meanwhile.
+		Short: "Upgrade a store's files to the format of this version",
+		Long: `Upgrade a store's files to the newest format that this version knows. A version of ldapd
+reads its own format and the previous one, and leaves a store in the format it has, so
+that you can go back to the previous version. Upgrade when you no longer want to go
+back; afterwards, older versions refuse the store. Servers continue to serve meanwhile.
 --dry-run says which format the store has.`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {

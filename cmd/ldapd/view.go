@@ -21,7 +21,7 @@ import (
 func (m *Main) viewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "view",
-		Short: "Look after views: records that follow from many entries",
+		Short: "Manage views: records that are computed from many entries",
 		Args:  cobra.NoArgs,
 	}
 	c.AddCommand(m.viewListCommand(), m.viewShowCommand(), m.viewRebuildCommand())
@@ -60,9 +60,9 @@ func (m *Main) viewShowCommand() *cobra.Command {
 func (m *Main) viewRebuildCommand() *cobra.Command {
 	return accepts(m.command(&cobra.Command{
 		Use:   "rebuild --store STORE NAME",
-		Short: "Build the records of a view again",
-		Long: `Build the records of a view again from the entries, in a new table. Until that is done,
-the records are computed for each reader.`,
+		Short: "Rebuild the records of a view",
+		Long: `Rebuild the records of a view from the entries, in a new table. Until this is done, the
+records are computed for each reader.`,
 		Example: `  ldapd view rebuild --store ./data departments`,
 		Args:    cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {

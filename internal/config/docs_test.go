@@ -29,10 +29,10 @@ func reference() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-All keys, made from the program's own list (` + "`go test ./internal/config -run TestDocs -update`" + `). A key
-` + "`limits.size`" + ` is ` + "`size`" + ` below ` + "`limits`" + ` in the YAML file, the variable ` + "`LDAPD_LIMITS_SIZE`" + ` and the flag
-` + "`--limits-size`" + `; later ones of these win. [operating.md](operating.md) says what they are for, ` + "`ldapd config`" + ` what is
-in force.
+This page lists all keys. It is made from the program's own list
+(` + "`go test ./internal/config -run TestDocs -update`" + `). The key ` + "`limits.size`" + ` is ` + "`size`" + ` below ` + "`limits`" + ` in the
+YAML file, the variable ` + "`LDAPD_LIMITS_SIZE`" + ` and the flag ` + "`--limits-size`" + `; the later ones of these take
+precedence. [operating.md](operating.md) explains the keys, and ` + "`ldapd config`" + ` prints the values in force.
 
 | key | default | read at SIGHUP | |
 |---|---|---|---|
