@@ -24,7 +24,7 @@ func TestBadInput(t *testing.T) {
 		want string
 	}{
 		"no dn":             {good + "objectClass: domain\n\n", 7, "", `begins with "dn:"`},
-		"parent absent":     {good + "dn: ou=x,ou=nowhere,dc=example,dc=com" + unit, 7, "ou=x,ou=nowhere,dc=example,dc=com", "add that one too"},
+		"parent absent":     {good + "dn: ou=x,ou=nowhere,dc=example,dc=com" + unit, 7, "ou=x,ou=nowhere,dc=example,dc=com", "add that entry too"},
 		"duplicate":         {good + "dn: OU=A,dc=example,dc=com" + unit, 7, "OU=A,dc=example,dc=com", "leave one of them out"},
 		"no suffix":         {good + "dn: ou=x,dc=elsewhere" + unit, 7, "ou=x,dc=elsewhere", "in no naming context"},
 		"base64":            {good + "dn: ou=x,dc=example,dc=com\nobjectClass: organizationalUnit\ndescription:: !!!\n\n", 9, "ou=x,dc=example,dc=com", "not base64"},

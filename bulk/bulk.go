@@ -152,7 +152,7 @@ func (o *Options) ended(r Result) error {
 	case o.Continue:
 		return &refusal{fmt.Sprintf("%s bad, written to %s: mend and import that file", records(r.Bad), o.Rejects)}
 	}
-	return &refusal{fmt.Sprintf("%s bad, so nothing was imported: mend them, or use --continue to go on without them", records(r.Bad))}
+	return &refusal{fmt.Sprintf("%s bad, so nothing was imported: correct them, or use --continue to import the others", records(r.Bad))}
 }
 
 func records(n int) string {

@@ -489,7 +489,7 @@ func (d *configured) takeBack(ctx context.Context) error {
 	d.unique = nil
 	for _, r := range slices.Backward(d.refers) {
 		if err := configure.SetReference(ctx, d.p, r, false); err != nil {
-			return fmt.Errorf("the values of %s go on to follow entries: %w", r.Attribute, err)
+			return fmt.Errorf("the values of %s continue to follow entries: %w", r.Attribute, err)
 		}
 	}
 	d.refers = nil

@@ -73,7 +73,7 @@ func (im *importer) mergeAll(ctx context.Context) (res Result, err error) {
 	switch {
 	case err != nil:
 		res.staged = true
-		return res, fmt.Errorf("%w: %d of %d entries are in the branch %s, where nobody sees them: the same command goes on, and to discard the branch throws them away", err, filled.Done, total, b.Name())
+		return res, fmt.Errorf("%w: %d of %d entries are in the branch %s, where nobody sees them: the same command continues the import, and discarding the branch throws them away", err, filled.Done, total, b.Name())
 	case im.rejects.n > 0 && !im.o.Continue || filled.Done == 0:
 		return res, b.Discard(context.WithoutCancel(ctx))
 	}
@@ -115,7 +115,7 @@ func (im *importer) openBranch(ctx context.Context) (*branches.Branch, *target, 
 	if err != nil {
 		return nil, nil, err
 	}
-	im.o.Note(fmt.Sprintf("the import goes on in the branch %s, which has %d of its commits", name, i.Commits))
+	im.o.Note(fmt.Sprintf("the import continues in the branch %s, which has %d of its commits", name, i.Commits))
 	to := intoBranch(im.p, b)
 	to.added = func(id entry.ID) bool {
 		_, r := i.Last(id)

@@ -79,7 +79,7 @@ func TestImportGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			r, err := bulk.Import(t.Context(), w.p, w.options())
-			if err != nil || r.Done != 5000 || len(w.notes) != 1 || !strings.Contains(w.notes[0], "goes on in the branch "+b.Name()) {
+			if err != nil || r.Done != 5000 || len(w.notes) != 1 || !strings.Contains(w.notes[0], "continues in the branch "+b.Name()) {
 				t.Errorf("%+v, %v, %q", r, err, w.notes)
 			}
 			if len(before.IDs) == 0 || len(branches.All(w.p)) > 0 {

@@ -57,7 +57,7 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	case ctx.Err() != nil:
 		err = fmt.Errorf("interrupted: %d records were sent; import again with --continue, which passes over those", s.res.Done)
 	case err == nil && s.res.Bad > 0 && !o.Continue:
-		err = &refusal{fmt.Sprintf("stopped at a bad record, %d records were sent: mend it and import with --continue, which goes on behind records that exist already", s.res.Done)}
+		err = &refusal{fmt.Sprintf("stopped at a bad record, %d records were sent: correct it and import again with --continue, which skips records that exist already", s.res.Done)}
 	case err == nil:
 		err = o.ended(s.res)
 	}

@@ -27,7 +27,7 @@ func enter(ctx context.Context, req *request.Request, m *op.Message) (*op.Messag
 	switch {
 	case end != nil:
 		if req.Suffix = end.suffix; req.Controls.Branch != nil && *req.Controls.Branch != end.branch {
-			return nil, op.Errorf(op.UnwillingToPerform, "the branch control and the names are of different branches")
+			return nil, op.Errorf(op.UnwillingToPerform, "the branch control and the names in the request mean different branches")
 		}
 		return inner, req.Enter(ctx, end.branch)
 	case req.Controls.Branch != nil && !isOutside(m.Request):

@@ -116,7 +116,7 @@ func (d *Directory) perform(ctx context.Context, req *request.Request, m *op.Mes
 	case *op.Add, *op.Modify, *op.Delete, *op.ModifyDN:
 		return write.Run(ctx, req, m.Request)
 	}
-	return op.Errorf(op.ProtocolError, "not an operation that is answered")
+	return op.Errorf(op.ProtocolError, "this server does not answer such an operation")
 }
 
 // search passes a search to the package that serves it (RFC 4511, 4.5).

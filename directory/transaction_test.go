@@ -206,7 +206,7 @@ func TestTransactionPasswords(t *testing.T) {
 	id = c.start()
 	c.must("modify", within(id, "dn: uid=c,dc=example,dc=com", "replace sn: changed")...)
 	c.must("extended", within(id, "passwd: uid=b,dc=example,dc=com | wrong | four")...)
-	if out := c.do("end", "id: "+id); !strings.HasPrefix(out, "53 (the old password is not right)") || !strings.Contains(out, "failed:") {
+	if out := c.do("end", "id: "+id); !strings.HasPrefix(out, "53 (the old password is wrong)") || !strings.Contains(out, "failed:") {
 		t.Errorf("a wrong old password: %s", out)
 	}
 	if out := c.do("compare", "dn: uid=c,dc=example,dc=com", "assert: sn=c"); out != "6\n" {

@@ -48,7 +48,7 @@ func TestImportKilled(t *testing.T) {
 				}
 			}
 			out := mustRun(t, "import", "--store", store, file)
-			if !strings.Contains(out, fmt.Sprintf("imported %d entries", people)) || !strings.Contains(out, "the import goes on in the branch import-people.ldif-") {
+			if !strings.Contains(out, fmt.Sprintf("imported %d entries", people)) || !strings.Contains(out, "the import continues in the branch import-people.ldif-") {
 				t.Errorf("the second import:\n%s", out)
 			}
 			awaitPeople(t, p.admin(), people)

@@ -125,7 +125,7 @@ func (l *Log) Forget(ctx context.Context, recs []Record) error {
 func Collector(t table.Table, name string) (table.Collector, error) {
 	c, ok := t.(table.Collector)
 	if !ok {
-		return nil, fmt.Errorf("table %s of this store keeps everything for ever", name)
+		return nil, fmt.Errorf("table %s of this store keeps everything without a limit", name)
 	}
 	return c, nil
 }

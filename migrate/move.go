@@ -106,7 +106,7 @@ func (c *cursor) marshal() []byte {
 // These errors end a Move although nothing has failed.
 var (
 	// ErrTaken means that another process follows now.
-	ErrTaken = errors.New("another ldapd migrate goes on with this store")
+	ErrTaken = errors.New("another ldapd migrate is running with this store")
 	// ErrEnded means that the directory no longer follows.
 	ErrEnded = errors.New("the store no longer follows another server")
 )

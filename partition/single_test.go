@@ -134,7 +134,7 @@ func TestBecomesSingle(t *testing.T) {
 	addMany(t, p)
 	err := retype(t, p, true)
 	var problem *partition.Error
-	if !errors.As(err, &problem) || problem.Problem != partition.Unwilling || !strings.Contains(problem.Text, "In the way is: cn=many") {
+	if !errors.As(err, &problem) || problem.Problem != partition.Unwilling || !strings.Contains(problem.Text, "Entry in the way: cn=many") {
 		t.Fatalf("with many values: %v", err)
 	}
 	leaveOne(t, p)

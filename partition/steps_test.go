@@ -268,7 +268,7 @@ func TestSchemaStepsWait(t *testing.T) {
 	close(goOn)
 	must(t, g.Wait())
 	err := <-changed
-	if err == nil || !strings.Contains(err.Error(), "In the way is: cn=late,dc=example,dc=com") {
+	if err == nil || !strings.Contains(err.Error(), "Entry in the way: cn=late,dc=example,dc=com") {
 		t.Fatalf("the late entry was not found: %v", err)
 	}
 	// The change was withdrawn, so buildings without floors are allowed again.

@@ -33,7 +33,7 @@ func (c *conn) cancelOperation(m *op.Message) error {
 func cancelID(m *op.Message) (int32, *op.Result) {
 	for _, have := range m.Controls {
 		if have.Critical {
-			return 0, op.Errorf(op.UnavailableCriticalExtension, "control %s does not go with Cancel", have.OID)
+			return 0, op.Errorf(op.UnavailableCriticalExtension, "control %s cannot be used with Cancel", have.OID)
 		}
 	}
 	request, err := control.ParseCancel(m.Request.(*op.Extended).Value)

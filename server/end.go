@@ -34,14 +34,14 @@ const (
 var (
 	shutdown   = &ending{notice: op.Errorf(op.Unavailable, "the server is shutting down"), grace: finishAll}
 	idleEnd    = &ending{notice: op.Errorf(op.AdminLimitExceeded, "the connection was idle for too long"), failure: monitor.FailedIdle}
-	unboundEnd = &ending{notice: op.Errorf(op.AdminLimitExceeded, "nobody has bound on the connection for too long"), failure: monitor.FailedIdle}
+	unboundEnd = &ending{notice: op.Errorf(op.AdminLimitExceeded, "the connection was without a bound identity for too long"), failure: monitor.FailedIdle}
 	slowEnd    = &ending{reason: "the client does not take its answers", failure: monitor.FailedSlow}
 	// clientEnd is the ending after an Unbind, or after the client has hung up. Pending
 	// updates still finish. Searches are canceled, because nobody waits for their
 	// results any more.
 	clientEnd = &ending{grace: cancelSearches}
 	// panicEnd has no reason, because the panic was logged where it was recovered.
-	panicEnd = &ending{notice: op.Errorf(op.Other, "internal error, see the server's log"), failure: monitor.FailedPanic}
+	panicEnd = &ending{notice: op.Errorf(op.Other, "internal error: see the server's log"), failure: monitor.FailedPanic}
 
 	errEnded = op.Errorf(op.Unavailable, "the server has ended the connection")
 

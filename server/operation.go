@@ -123,7 +123,7 @@ func (c *conn) run(o *operation) {
 
 // fail answers an operation that would otherwise stay unanswered.
 func (c *conn) fail(o *operation) {
-	(*sink)(o).Done(&op.Response{Result: op.Result{Code: op.Other, Diagnostic: "internal error, see the server's log"}})
+	(*sink)(o).Done(&op.Response{Result: op.Result{Code: op.Other, Diagnostic: "internal error: see the server's log"}})
 }
 
 // A sink is an operation in the role of an op.Sink.

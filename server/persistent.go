@@ -22,7 +22,7 @@ func (s *sink) Persist() error {
 	c.mu.Lock()
 	if n := c.persistent(); n >= c.server.options().MaxPersistent {
 		c.mu.Unlock()
-		return op.Errorf(op.AdminLimitExceeded, "the connection has %d persistent searches, and takes no more", n)
+		return op.Errorf(op.AdminLimitExceeded, "the connection has %d persistent searches, which is the limit", n)
 	}
 	o.stays = true
 	reader := !o.left

@@ -22,7 +22,7 @@ type queue struct {
 func (c *conn) enqueue(o *operation) *op.Result {
 	q := &c.waiting
 	if len(q.ops) == maxWaiting || len(q.ops) > 0 && q.octets+o.octets > c.server.options().MaxMessage {
-		return op.Errorf(op.Busy, "%d operations run on this connection and %d wait: send it when some are answered", c.running(), len(q.ops))
+		return op.Errorf(op.Busy, "%d operations run on this connection and %d wait: send this one again when some are answered", c.running(), len(q.ops))
 	}
 	q.ops = append(q.ops, o)
 	q.octets += o.octets

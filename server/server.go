@@ -362,7 +362,7 @@ func (s *Server) addConn(c *conn) (*op.Result, monitor.Refusal) {
 			s.options().Logger.Warn("connections are turned away", "limit", s.options().MaxConnections, "remote", c.info.Remote())
 		}
 		s.full = true
-		return op.Errorf(op.Unavailable, "the server has all the connections that it takes, try again later"), monitor.RefusedLimit
+		return op.Errorf(op.Unavailable, "the server has as many connections as it may have: try again later"), monitor.RefusedLimit
 	}
 	s.conns[c] = true
 	s.running.Add(1)

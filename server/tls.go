@@ -47,21 +47,21 @@ func (c *conn) startTLS(m *op.Message) error {
 func (c *conn) refuseTLS(m *op.Message) *op.Result {
 	for _, have := range m.Controls {
 		if have.Critical {
-			return op.Errorf(op.UnavailableCriticalExtension, "control %s does not go with StartTLS", have.OID)
+			return op.Errorf(op.UnavailableCriticalExtension, "control %s cannot be used with StartTLS", have.OID)
 		}
 	}
 	switch {
 	case m.Request.(*op.Extended).Value != nil:
 		return op.Errorf(op.ProtocolError, "StartTLS takes no value")
 	case c.tls != nil:
-		return op.Errorf(op.OperationsError, "TLS is on already")
+		return op.Errorf(op.OperationsError, "TLS is in use already")
 	case c.anyWanted():
 		return op.Errorf(op.OperationsError, "other operations are outstanding")
 	// Octets in clear after the request may come from anybody. If TLS began now, they
 	// would count as sent over TLS. So StartTLS is refused, and these octets are read as
 	// requests in clear.
 	case c.unread() > 0:
-		return op.Errorf(op.OperationsError, "more was sent before StartTLS was answered")
+		return op.Errorf(op.OperationsError, "more data was sent before StartTLS was answered")
 	}
 	c.workers.Wait() // abandoned operations may still run
 	return nil

@@ -60,7 +60,7 @@ var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 // CheckName returns an error if the name is not valid for a backup.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
-		return fmt.Errorf("%q is no name of a backup: a letter, and up to 63 letters, digits, '_' and '-'", name)
+		return fmt.Errorf("%q is not a name for a backup: a letter followed by up to 63 letters, digits, '_' and '-'", name)
 	}
 	return nil
 }

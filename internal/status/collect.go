@@ -213,9 +213,9 @@ func (r *reader) addCaches() {
 			}
 		}, "cache")
 	}
-	add("cache_hits_total", "Looks into a cache that found something. They begin anew when the schema changes.", prometheus.CounterValue,
+	add("cache_hits_total", "Looks into a cache that found something. They start again when the schema changes.", prometheus.CounterValue,
 		func(c maintain.CacheStats) uint64 { return c.Hits }, func(m *lsm.Metrics) int64 { return m.CacheHits })
-	add("cache_misses_total", "Looks into a cache that found nothing. They begin anew when the schema changes.", prometheus.CounterValue,
+	add("cache_misses_total", "Looks into a cache that found nothing. They start again when the schema changes.", prometheus.CounterValue,
 		func(c maintain.CacheStats) uint64 { return c.Misses }, func(m *lsm.Metrics) int64 { return m.CacheMisses })
 	add("cache_bytes", "What a cache takes, as it is weighed.", prometheus.GaugeValue,
 		func(c maintain.CacheStats) uint64 { return c.Bytes }, func(m *lsm.Metrics) int64 { return m.CacheBytes })

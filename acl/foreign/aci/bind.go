@@ -96,7 +96,7 @@ func (b *binder) userDN(v string) draft.Expr {
 	}
 	d, err := dn.Parse(text)
 	if err != nil || len(d) == 0 {
-		return draft.Unknown("the userdn %q is no DN", text)
+		return draft.Unknown("the userdn %q is not a DN", text)
 	}
 	return draft.Who(acl.Subject{Kind: acl.Named, Name: acl.EscapeName(d.String())})
 }
@@ -183,7 +183,7 @@ func (b *binder) groupDN(v string) draft.Expr {
 	}
 	d, err := dn.Parse(text)
 	if err != nil || len(d) == 0 {
-		return draft.Unknown("the groupdn %q is no DN", text)
+		return draft.Unknown("the groupdn %q is not a DN", text)
 	}
 	return draft.Who(acl.Subject{Kind: acl.Group, Name: acl.EscapeName(d.String())})
 }

@@ -204,7 +204,7 @@ func (t *translation) target(text string, over bool) (*acl.Target, bool) {
 	}
 	d, err := dn.Parse(text)
 	if err != nil {
-		t.out.Note(draft.Not, "its target %q is no DN", text)
+		t.out.Note(draft.Not, "its target %q is not a DN", text)
 		return nil, false
 	}
 	if rel, ok := draft.Relative(t.o.Schema, d, t.place); ok {

@@ -133,7 +133,7 @@ func TestParseErrors(t *testing.T) {
 		{"to *", 4, "expected by, not the end"},
 		{"{1}to who by * read", 6, `expected *, dn, filter, attrs or by, not "who"`},
 		{"to dn.sideways=dc=x by * read", 3, `the style "sideways"`},
-		{"to dn=\"dc\" by * read", 3, `"dc" is no DN`},
+		{"to dn=\"dc\" by * read", 3, `"dc" is not a DN`},
 		{"to filter=(a by * read", 3, "malformed"},
 		{"to attrs=a?b by * read", 3, `"a?b" is no attribute`},
 		{"to * * by * read", 5, "a second *"},

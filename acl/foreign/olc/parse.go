@@ -181,7 +181,7 @@ func (p *parser) whatDN(w *What, style, value string) error {
 	}
 	if s != Regex {
 		if _, err := dn.Parse(value); err != nil {
-			return p.fail("%q is no DN", value)
+			return p.fail("%q is not a DN", value)
 		}
 	}
 	w.Style, w.DN = s, value
@@ -374,7 +374,7 @@ func (p *parser) whoDN(w *Who, style string) error {
 	}
 	if s != Regex && !w.Expand {
 		if _, err := dn.Parse(w.Text); err != nil {
-			return p.fail("%q is no DN", w.Text)
+			return p.fail("%q is not a DN", w.Text)
 		}
 	}
 	return nil
@@ -384,7 +384,7 @@ func (p *parser) group(w *Who, style string) error {
 	switch style {
 	case "", "exact", "base":
 		if _, err := dn.Parse(w.Text); err != nil {
-			return p.fail("%q is no DN", w.Text)
+			return p.fail("%q is not a DN", w.Text)
 		}
 	case "expand", "regex":
 		w.Expand = true

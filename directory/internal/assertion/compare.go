@@ -120,7 +120,7 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 // The requester needs the right to compare userPassword, granted by a rule that names
 // userPassword.
 func verifyPassword(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
-	refused := op.Errorf(op.InsufficientAccessRights, "%s is for binding only", t.Name())
+	refused := op.Errorf(op.InsufficientAccessRights, "%s is secret, and serves only to bind", t.Name())
 	if t != req.Known.UserPassword || options != "" || req.IsPast() || req.Judge.Free() {
 		return false, refused
 	}

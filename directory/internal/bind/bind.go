@@ -39,7 +39,7 @@ func Run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Excha
 
 func run(ctx context.Context, req *request.Request, r *op.Bind, x *request.Exchange) (err error) {
 	if r.Version != 3 {
-		return op.Errorf(op.ProtocolError, "LDAP version %d is not served, only 3", r.Version)
+		return op.Errorf(op.ProtocolError, "LDAP version %d is not supported: use version 3", r.Version)
 	}
 	var who *settings.Identity
 	if r.SASL {

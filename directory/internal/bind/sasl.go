@@ -56,7 +56,7 @@ func mechanisms(req *request.Request) (ms []mechanism) {
 func sasl(ctx context.Context, req *request.Request, r *op.Bind, x *request.Exchange) (*settings.Identity, error) {
 	m := mechanismNamed(req, r.Mechanism)
 	if m == nil {
-		return nil, op.Errorf(op.AuthMethodNotSupported, "SASL mechanism %q is not served: see supportedSASLMechanisms", r.Mechanism)
+		return nil, op.Errorf(op.AuthMethodNotSupported, "SASL mechanism %q is not offered: see supportedSASLMechanisms", r.Mechanism)
 	}
 	if err := m.usable(req); err != nil {
 		return nil, err
@@ -310,7 +310,7 @@ func usableBearer(req *request.Request) error {
 	if auth.Confidential(req.Session.Channel) {
 		return nil
 	}
-	return op.Errorf(op.ConfidentialityRequired, "tokens are not taken in clear: use TLS")
+	return op.Errorf(op.ConfidentialityRequired, "tokens are not accepted in clear: use TLS")
 }
 
 // bindBearer performs a bind with the mechanism OAUTHBEARER (RFC 7628). The refusal of a

@@ -21,7 +21,7 @@ func usablePlus(req *request.Request) error {
 	if auth.Bindable(req.Session.Channel) {
 		return nil
 	}
-	return op.Errorf(op.AuthMethodNotSupported, "there is no TLS to bind to")
+	return op.Errorf(op.AuthMethodNotSupported, "channel binding needs TLS: use StartTLS or ldaps")
 }
 
 // scramming is a SCRAM exchange (RFC 5802) in progress.

@@ -13,7 +13,7 @@ import (
 
 // errInspected is the answer to an identity that does not exist, or whose rights the
 // requester may not ask for. The answer does not reveal which of these is the case.
-var errInspected = op.Errorf(op.InsufficientAccessRights, "the rights of this identity cannot be asked for")
+var errInspected = op.Errorf(op.InsufficientAccessRights, "you may not ask for the rights of this identity")
 
 // Inspected returns the Judge for the identity that the Get Effective Rights control names.
 // The Judge decides as if that identity used the requester's connection. The result own

@@ -61,7 +61,7 @@ func referral(req *request.Request, h *redirect, scope string) error {
 	return &op.Result{
 		Code:       op.Referral,
 		MatchedDN:  h.at.Name.String(),
-		Diagnostic: "held by another server",
+		Diagnostic: "the entry is held by another server",
 		Referrals:  ReferralURLs(h.entry.Values(req.Known.Ref), h.at.Name.String(), h.rest, scope),
 	}
 }
@@ -117,7 +117,7 @@ func Follow(ctx context.Context, req *request.Request, name dn.DN, scope string,
 		last, below = h, min(below, len(h.rest))
 		name = append(h.rest[:len(h.rest):len(h.rest)], target...)
 	}
-	return partition.Located{}, op.Errorf(op.LoopDetect, "more than %d aliases to follow: they lead in a circle", maxAliases)
+	return partition.Located{}, op.Errorf(op.LoopDetect, "more than %d aliases to follow: they form a loop", maxAliases)
 }
 
 // arrive finds the entry with a name after all aliases in the name were replaced by their
@@ -138,11 +138,11 @@ func arrive(ctx context.Context, req *request.Request, name dn.DN, below int, la
 func AliasTarget(req *request.Request, alias *entry.Entry) (dn.DN, error) {
 	values := alias.Values(req.Known.AliasedObjectName)
 	if len(values) == 0 {
-		return nil, op.Errorf(op.AliasDereferencingProblem, "an alias without aliasedObjectName")
+		return nil, op.Errorf(op.AliasDereferencingProblem, "an alias has no aliasedObjectName")
 	}
 	target, err := dn.Parse(string(values[0]))
 	if err != nil {
-		return nil, op.Errorf(op.AliasDereferencingProblem, "an alias to a malformed name")
+		return nil, op.Errorf(op.AliasDereferencingProblem, "an alias points to a malformed name")
 	}
 	return target, nil
 }

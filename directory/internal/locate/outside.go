@@ -18,7 +18,7 @@ func checkOutside(req *request.Request, name dn.DN, scope string) error {
 	if len(urls) == 0 || virtual.Holds(name) || inContext(req.Server, name) {
 		return nil
 	}
-	r := &op.Result{Code: op.Referral, Diagnostic: "in none of the naming contexts"}
+	r := &op.Result{Code: op.Referral, Diagnostic: "the name is in none of the naming contexts"}
 	for _, url := range urls {
 		r.Referrals = append(r.Referrals, referralURL(url, name.String(), nil, scope))
 	}

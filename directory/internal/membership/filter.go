@@ -195,7 +195,7 @@ func (w *walk) find(ctx context.Context, t *schema.AttributeType, value []byte) 
 	}
 	name, err := dn.Parse(string(value))
 	if err != nil {
-		return partition.Located{}, &partition.Error{Problem: partition.NoSuchEntry, Text: "the value is no name"}
+		return partition.Located{}, &partition.Error{Problem: partition.NoSuchEntry, Text: "the value is not a DN"}
 	}
 	return w.req.Snapshot.Find(ctx, name)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrClear refuses a password that others on the network could read.
-var ErrClear = op.Errorf(op.ConfidentialityRequired, "passwords are not taken in clear: use TLS")
+var ErrClear = op.Errorf(op.ConfidentialityRequired, "passwords are not accepted in clear: use TLS")
 
 // InClear reports whether the session must not carry passwords because the connection is
 // in clear.

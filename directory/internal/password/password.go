@@ -139,7 +139,7 @@ func isScramKey(req *request.Request, description string) bool {
 	return req.Known.IsOf(description, req.Known.ScramKey)
 }
 
-var ErrEmptyPassword = op.Errorf(op.ConstraintViolation, "an empty password would let nobody in")
+var ErrEmptyPassword = op.Errorf(op.ConstraintViolation, "the password is empty: nobody could bind with it")
 
 func hashValues(ctx context.Context, req *request.Request, values [][]byte) ([][]byte, error) {
 	hashed := make([][]byte, len(values))
@@ -156,7 +156,7 @@ func hashValues(ctx context.Context, req *request.Request, values [][]byte) ([][
 		case req.Who.IsAdmin():
 			hashed[i] = v
 		default:
-			return nil, op.Errorf(op.ConstraintViolation, "the new password has the form of a stored one, such as {SCHEME}...: only the administrator may set one, by import or modify; give the password itself, in clear, and if that is what it looks like use Password Modify")
+			return nil, op.Errorf(op.ConstraintViolation, "the new password has the form of a stored password, such as {SCHEME}...: only the administrator may set stored passwords, by import or modify; send the password itself in clear, or use Password Modify if it really has this form")
 		}
 	}
 	return hashed, nil

@@ -76,7 +76,7 @@ func (s *Setting) Replace(ctx context.Context, req *request.Request, old, clear 
 	return s.prepare(req, func() (err error) {
 		if old != nil {
 			if _, err := s.verifyOld(ctx, old); err != nil {
-				return op.Errorf(op.UnwillingToPerform, "the old password is not right")
+				return op.Errorf(op.UnwillingToPerform, "the old password is wrong")
 			}
 		}
 		if err := s.check(ctx, req, [][]byte{clear}, false); err != nil {
@@ -95,7 +95,7 @@ func (s *Setting) prepare(req *request.Request, make func() error) error {
 	return nil
 }
 
-var errOld = op.Errorf(op.NoSuchAttribute, "the old password is not right")
+var errOld = op.Errorf(op.NoSuchAttribute, "the old password is wrong")
 
 // verifyOld returns the stored value that an old password fits. Package gate verifies the
 // password.
@@ -168,7 +168,7 @@ func (s *Setting) check(ctx context.Context, req *request.Request, clear [][]byt
 		return nil
 	}
 	if len(clear) > 1 {
-		return op.Errorf(op.ConstraintViolation, "the password policy lets an account have one password")
+		return op.Errorf(op.ConstraintViolation, "the password policy allows an account only one password")
 	}
 	if err := p.MayChange(&s.account.State, &s.change, time.Now()); err != nil {
 		return err

@@ -72,7 +72,7 @@ func (ed *editor) change(c *op.Modification) error {
 	case options != "":
 		return op.Errorf(op.ConstraintViolation, "%s takes no options at %s", t.Name(), configure.Name)
 	case t != ed.known.ObjectClass && !ed.ofPolicies(t):
-		return op.Errorf(op.UnwillingToPerform, "of %s only the access rules and the default password policy can be changed", configure.Name)
+		return op.Errorf(op.UnwillingToPerform, "only the access rules and the default password policy of %s can be changed", configure.Name)
 	case c.Kind == op.ModIncrement:
 		return op.Errorf(op.ConstraintViolation, "%s cannot be incremented at %s", t.Name(), configure.Name)
 	case c.Kind == op.ModAdd && len(c.Values) == 0:
@@ -207,7 +207,7 @@ func checkDefault(k *known.Elements, attributes []configure.PolicyAttribute) err
 		}
 	}
 	if _, err := parseDefault(attributes); err != nil {
-		return op.Errorf(op.ConstraintViolation, "the password policy cannot be: %v", err)
+		return op.Errorf(op.ConstraintViolation, "the password policy is not valid: %v", err)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 const BranchContext = "cn=branches"
 
 // errBranches is the answer to requesters who may not work in branches.
-var errBranches = op.Errorf(op.InsufficientAccessRights, "only the administrator works in branches")
+var errBranches = op.Errorf(op.InsufficientAccessRights, "only the administrator may work in branches")
 
 // MayBranch returns an error unless the requester may make branches and work in them. Only
 // the administrator may, because a merge writes all changes of the branch, whoever made
@@ -32,11 +32,11 @@ func (req *Request) Enter(ctx context.Context, name string) (err error) {
 	}
 	switch c := &req.Controls; {
 	case c.At != nil:
-		return op.Errorf(op.UnwillingToPerform, "a branch is read as it is now, not as of the past")
+		return op.Errorf(op.UnwillingToPerform, "a branch can be read only as it is now, not in a past state")
 	case c.Waits():
-		return op.Errorf(op.UnwillingToPerform, "a search in a branch does not wait for changes")
+		return op.Errorf(op.UnwillingToPerform, "a search in a branch cannot wait for changes")
 	case c.Rights != nil:
-		return op.Errorf(op.UnwillingToPerform, "effective rights are those outside of branches")
+		return op.Errorf(op.UnwillingToPerform, "effective rights cannot be read in a branch")
 	}
 	req.Seen.Branch = name
 	req.Branch, err = req.BranchNamed(ctx, name)

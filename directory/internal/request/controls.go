@@ -52,11 +52,11 @@ func (c *Controls) Waits() bool { return c.Sync != nil || c.Persistent != nil }
 func (c *Controls) CheckWait() error {
 	switch {
 	case c.At != nil:
-		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot be of the past")
+		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot read a past state")
 	case c.Sync != nil && c.Persistent != nil:
 		return op.Errorf(op.UnwillingToPerform, "content synchronization and persistent search exclude each other")
 	case c.Rights != nil:
-		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot tell effective rights")
+		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot return effective rights")
 	case c.Paged != nil || c.Sort != nil:
 		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes can be neither paged nor sorted")
 	}
@@ -171,7 +171,7 @@ func TakeControls(req *Request, m *op.Message) error {
 			continue
 		}
 		if c.OID != control.OIDSessionTracking && slices.ContainsFunc(m.Controls[:i], func(d op.Control) bool { return d.OID == c.OID }) {
-			return op.Errorf(op.ProtocolError, "control %s comes twice", c.OID)
+			return op.Errorf(op.ProtocolError, "control %s was sent twice", c.OID)
 		}
 		if !req.Judge.MayUse(c.OID) {
 			if c.Critical {
@@ -202,7 +202,7 @@ func GoesWith(oid string, r op.Request) bool { return served(oid, r) != nil }
 
 func unknownControl(oid string) error {
 	return op.Errorf(op.UnavailableCriticalExtension,
-		"control %s is not known here or does not go with this operation", oid)
+		"control %s is not supported, or cannot be used with this operation", oid)
 }
 
 // SupportedControls returns the OIDs that are the values of supportedControl.

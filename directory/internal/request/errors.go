@@ -92,7 +92,7 @@ func (d *Server) ToResult(ctx context.Context, err error) op.Result {
 		return op.Result{Code: op.Canceled, Diagnostic: "the operation was canceled"}
 	}
 	d.Log.Error("operation failed", "error", err)
-	return op.Result{Code: op.Other, Diagnostic: "internal error: the server's log has more"}
+	return op.Result{Code: op.Other, Diagnostic: "internal error: see the server's log"}
 }
 
 // Result is ToResult with a pointer as its result.

@@ -54,7 +54,7 @@ func TestToResult(t *testing.T) {
 	if r := d.ToResult(t.Context(), txn.ErrReadOnly); r.Code != op.Referral || len(r.Referrals) != 1 {
 		t.Errorf("a standby: %+v", r)
 	}
-	if r := d.ToResult(t.Context(), errors.New("/secret/path")); r.Diagnostic != "internal error: the server's log has more" {
+	if r := d.ToResult(t.Context(), errors.New("/secret/path")); r.Diagnostic != "internal error: see the server's log" {
 		t.Errorf("a client is told %q", r.Diagnostic)
 	}
 }

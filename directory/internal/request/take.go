@@ -75,9 +75,9 @@ func takeDereference(req *Request, _ *op.Message, c *op.Control) error {
 		}
 		switch {
 		case slices.ContainsFunc(d.Specs[:i], same):
-			return op.Errorf(op.ProtocolError, "dereference control: %s comes twice", text)
+			return op.Errorf(op.ProtocolError, "dereference control: %s occurs twice", text)
 		case c.Critical && (t == nil || !known.IsName(t)):
-			return op.Errorf(op.UnavailableCriticalExtension, "dereference control: %q is no attribute with values that are names", text)
+			return op.Errorf(op.UnavailableCriticalExtension, "dereference control: %q is not an attribute whose values are names", text)
 		}
 	}
 	req.Controls.Dereference = d.Specs
@@ -128,7 +128,7 @@ func takeNoOp(req *Request, _ *op.Message, c *op.Control) error {
 // know the control would otherwise run the request as another identity.
 func takeProxied(req *Request, m *op.Message, c *op.Control) error {
 	if operationsOf(m.Request) == withEndTransaction { // RFC 5805, 4.4
-		return op.Errorf(op.ProtocolError, "proxied authorization control: it goes with the start of a transaction, not with its end")
+		return op.Errorf(op.ProtocolError, "proxied authorization control: send it with the start of a transaction, not with its end")
 	}
 	if !c.Critical {
 		return op.Errorf(op.ProtocolError, "proxied authorization control: it must be critical")

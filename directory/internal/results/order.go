@@ -88,7 +88,7 @@ func resolveSortKey(asked *control.SortKey, sch *schema.Schema) (k partition.Sor
 		return k, unsortable(asked, op.NoSuchAttribute, "attribute %q is not in the schema, or one of its options is not known", asked.Attribute)
 	}
 	if t.Secret() {
-		return k, unsortable(asked, op.InsufficientAccessRights, "%s is for binding only", t.Name())
+		return k, unsortable(asked, op.InsufficientAccessRights, "%s is secret, and serves only to bind", t.Name())
 	}
 	rule := sch.OrderingOf(t)
 	if asked.Rule != "" {

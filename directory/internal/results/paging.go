@@ -46,7 +46,7 @@ const (
 var errPageFull = errors.New("page full")
 
 var ErrCookie = op.Errorf(op.UnwillingToPerform,
-	"the paged results cookie does not fit this search: begin again without a cookie")
+	"the paged results cookie does not belong to this search: begin again without a cookie")
 
 // Page is one page of a search under way.
 type Page struct {
@@ -81,7 +81,7 @@ func OpenPage(req *request.Request, r *op.Search) (p *Page, done bool, err error
 		return nil, false, nil // an empty page would never end
 	}
 	if most := req.Limits.Page; most > 0 && c.Size > most {
-		return nil, false, op.Errorf(op.AdminLimitExceeded, "a page of %d entries: the limit on page size is %d", c.Size, most)
+		return nil, false, op.Errorf(op.AdminLimitExceeded, "a page of %d entries was requested: the limit on page size is %d", c.Size, most)
 	}
 	p = &Page{size: c.Size, key: CookieKey(req, r)}
 	if len(c.Cookie) == 0 {

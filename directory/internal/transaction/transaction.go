@@ -80,7 +80,7 @@ type Table struct {
 
 // errNone is the answer if no open transaction of the connection has the identifier in a
 // request. RFC 4511, A.2 uses operationsError for a request that is not properly sequenced.
-var errNone = op.Errorf(op.OperationsError, "no transaction of this identifier is open on this connection")
+var errNone = op.Errorf(op.OperationsError, "no transaction with this identifier is open on this connection")
 
 // Start begins a transaction on the connection with the given number. The client is notified
 // if the transaction is aborted because it exceeds a limit.
@@ -89,7 +89,7 @@ func (t *Table) Start(conn uint64, l Limits, m *Memory, as *string, client op.No
 	defer t.mu.Unlock()
 	switch {
 	case l.Open < 0:
-		return nil, op.Errorf(op.UnwillingToPerform, "this server is configured for no transactions")
+		return nil, op.Errorf(op.UnwillingToPerform, "transactions are disabled in the configuration of this server")
 	case len(t.open) >= l.Open:
 		return nil, op.Errorf(op.AdminLimitExceeded, "%d transactions are open on this connection, which is the limit", len(t.open))
 	}

@@ -180,7 +180,7 @@ func (s *branchSearch) run(ctx context.Context) error {
 }
 
 func missingBranch(matched string) error {
-	return &op.Result{Code: op.NoSuchObject, MatchedDN: matched, Diagnostic: "there is no such branch, or no such entry about it"}
+	return &op.Result{Code: op.NoSuchObject, MatchedDN: matched, Diagnostic: "there is no such branch, or the branch has no such entry"}
 }
 
 // branch offers the entry of a branch, and the entries below it.

@@ -37,7 +37,7 @@ func (theConfig) find(ctx context.Context, req *request.Request, _ dn.DN) (*Entr
 }
 
 func (theConfig) refusal() string {
-	return "of " + configure.Name + " only the access rules and the default password policy can be changed, by a modify"
+	return "only the access rules and the default password policy of " + configure.Name + " can be changed, by a modify"
 }
 
 // errNoConfig is the answer to requesters who do not see the entry.

@@ -38,7 +38,7 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 		return err
 	}
 	if req.IsPast() || req.Controls.Waits() || req.Controls.Vlv != nil {
-		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but neither sorting, views and persistent searches nor past states", title)
+		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but no sorting, list views, persistent searches or past states", title)
 	}
 	p, done, err := results.OpenPage(req, r)
 	if done || err != nil {

@@ -32,7 +32,7 @@ func (theSubschema) find(ctx context.Context, req *request.Request, _ dn.DN) (*E
 }
 
 func (theSubschema) refusal() string {
-	return fmt.Sprintf("of %s only the definitions can be changed, by a modify", subschema.Name)
+	return fmt.Sprintf("only the definitions of %s can be changed, by a modify", subschema.Name)
 }
 
 // Subschema returns the schema of the state that the request reads, as an entry (RFC 4512,

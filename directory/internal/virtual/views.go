@@ -80,7 +80,7 @@ func (theViews) find(ctx context.Context, req *request.Request, name dn.DN) (*En
 func (theViews) Search(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
 	c := &req.Controls
 	if c.Waits() || c.Vlv != nil || c.Assertion != nil {
-		return op.Errorf(op.UnwillingToPerform, "records of views support paged searches, but neither sorting, list views, assertions nor persistent searches")
+		return op.Errorf(op.UnwillingToPerform, "records of views support paged searches, but no sorting, list views, assertions or persistent searches")
 	}
 	p, done, err := results.OpenPage(req, r)
 	if done || err != nil {
@@ -320,7 +320,7 @@ func readRecords(ctx context.Context, req *request.Request, d *views.Definition,
 // other errors unchanged.
 func busyIfTooMany(err error) error {
 	if partition.Is(err, partition.TooMany) {
-		return op.Errorf(op.Busy, "%v: try again when the view is kept", err)
+		return op.Errorf(op.Busy, "%v: try again when the view's records are kept", err)
 	}
 	return err
 }

@@ -82,7 +82,7 @@ func RefuseBelow(superior dn.DN) error {
 	if Lookup(superior, op.SingleLevel) == nil {
 		return nil
 	}
-	return op.Errorf(op.UnwillingToPerform, "nothing can stand below %s", superior)
+	return op.Errorf(op.UnwillingToPerform, "there cannot be entries below %s", superior)
 }
 
 // endsIn reports whether a name is cn=VALUE or below it.

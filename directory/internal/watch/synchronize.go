@@ -41,12 +41,12 @@ const (
 	maxIDs        = 256     // ids in one message
 )
 
-var errRefresh = &op.Result{Code: op.SyncRefreshRequired, Diagnostic: "changes since the state of the cookie are not known: begin without it, or with reloadHint"}
+var errRefresh = &op.Result{Code: op.SyncRefreshRequired, Diagnostic: "the changes since the state of the cookie are not known: begin without the cookie, or with reloadHint"}
 
 // synchronize runs a search with a sync request control.
 func synchronize(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
 	if r.Deref == op.DerefInSearching || r.Deref == op.DerefAlways {
-		return op.Errorf(op.ProtocolError, "content synchronization follows no aliases while searching (RFC 4533, 3.5.2)")
+		return op.Errorf(op.ProtocolError, "content synchronization cannot dereference aliases while searching (RFC 4533, 3.5.2)")
 	}
 	y := &synchronizer{watch: watch{req: req, r: r, name: name, sink: sink}, request: req.Controls.Sync, cookie: parseCookie(req.Controls.Sync.Cookie), quota: results.NewQuota(req, r)}
 	limited, cancel := results.LimitTime(ctx, req, r)

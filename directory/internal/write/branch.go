@@ -74,11 +74,11 @@ func addBranch(ctx context.Context, req *request.Request, name string, r *op.Add
 			}
 		case "cn", "commonname":
 			if len(values) != 1 || string(values[0]) != name {
-				return op.Errorf(op.NamingViolation, "cn: its only value is the name of the branch")
+				return op.Errorf(op.NamingViolation, "cn: its only value must be the name of the branch")
 			}
 		case "description":
 			if len(values) != 1 {
-				return op.Errorf(op.ConstraintViolation, "description: a branch has one")
+				return op.Errorf(op.ConstraintViolation, "description: a new branch can have only one value")
 			}
 			o.Description = string(values[0])
 		default:
@@ -115,7 +115,7 @@ func modifyBranch(ctx context.Context, req *request.Request, name string, r *op.
 		return err
 	}
 	if len(r.Changes) != 1 {
-		return op.Errorf(op.UnwillingToPerform, "a branch is merged, or its description changed, by one change in a modify")
+		return op.Errorf(op.UnwillingToPerform, "a modify of a branch must have exactly one change: it merges or parks the branch, or changes its description")
 	}
 	c := &r.Changes[0]
 	switch strings.ToLower(c.Description) {
@@ -130,7 +130,7 @@ func modifyBranch(ctx context.Context, req *request.Request, name string, r *op.
 		return err
 	case "description":
 		if len(c.Values) > 1 || c.Kind == op.ModIncrement || c.Kind == op.ModAdd && len(c.Values) == 0 {
-			return op.Errorf(op.ConstraintViolation, "description: a branch has one or none")
+			return op.Errorf(op.ConstraintViolation, "description: a branch can have only one value")
 		}
 		text := ""
 		if c.Kind != op.ModDelete && len(c.Values) == 1 {
@@ -138,7 +138,7 @@ func modifyBranch(ctx context.Context, req *request.Request, name string, r *op.
 		}
 		return b.Describe(ctx, by(req), text)
 	}
-	return op.Errorf(op.UnwillingToPerform, "%s: of a branch only branchState and description can be changed", c.Description)
+	return op.Errorf(op.UnwillingToPerform, "%s: only branchState and description of a branch can be changed", c.Description)
 }
 
 // deleteBranch discards a branch.

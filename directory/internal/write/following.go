@@ -21,7 +21,7 @@ func checkFollowing(req *request.Request, name dn.DN) error {
 	}
 	return &op.Result{
 		Code:       op.Referral,
-		Diagnostic: "this directory follows another server until it takes its place: updates are made there",
+		Diagnostic: "this directory follows another server until it replaces that server: send updates to that server",
 		Referrals:  locate.ReferralURLs([][]byte{[]byte(f.URL)}, name.String(), nil, ""),
 	}
 }

@@ -22,10 +22,10 @@ func Keep(req *request.Request, m *op.Message) (transaction.Operation, error) {
 		return o, err
 	}
 	if req.Controls.Proxied != nil { // RFC 5805, 4.4
-		return o, op.Errorf(op.ProtocolError, "proxied authorization control: it goes with the start of a transaction, not with its updates")
+		return o, op.Errorf(op.ProtocolError, "proxied authorization control: send it with the start of a transaction, not with its updates")
 	}
 	if req.Controls.Branch != nil {
-		return o, op.Errorf(op.UnwillingToPerform, "a transaction is in the branch in which its connection is: send this without the branch control")
+		return o, op.Errorf(op.UnwillingToPerform, "a transaction works in the branch of its connection: send this without the branch control")
 	}
 	if r, ok := m.Request.(*op.Extended); ok {
 		p, err := givenPassword(req, r.Value)

@@ -135,7 +135,7 @@ func userNamed(ctx context.Context, req *request.Request, authzID string) (*sett
 	who, err := identify.AuthzID(ctx, req, authzID)
 	switch {
 	case errors.Is(err, identify.ErrNobody) && req.Who.IsAdmin():
-		return nil, op.Errorf(op.NoSuchObject, "the userIdentity %q is nobody's, or more than one entry's", authzID)
+		return nil, op.Errorf(op.NoSuchObject, "the userIdentity %q belongs to no entry, or to more than one", authzID)
 	case errors.Is(err, identify.ErrNobody):
 		return nil, req.Judge.Refuse(acl.Nothing, acl.Question{Right: acl.See})
 	case err != nil || req.Judge.Free():

@@ -299,7 +299,7 @@ func elsewhere(ctx context.Context, req *request.Request, err error) error {
 	if r.Code != op.Referral {
 		return err
 	}
-	return op.Errorf(op.AffectsMultipleDSAs, "another server holds the entry (%s): a transaction is of one server", strings.Join(r.Referrals, ", "))
+	return op.Errorf(op.AffectsMultipleDSAs, "another server holds the entry (%s): all updates of a transaction must go to one server", strings.Join(r.Referrals, ", "))
 }
 
 // Changed describes the updates of a transaction, one text for each. After mostNamed

@@ -265,7 +265,7 @@ func checkPolicy(ctx context.Context, req *request.Request, name dn.DN) error {
 		return err
 	}
 	if err := policies.Check(req.Snapshot, req.Known, at.Name, e); err != nil {
-		return op.Errorf(op.ConstraintViolation, "the password policy cannot be: %v", err)
+		return op.Errorf(op.ConstraintViolation, "the password policy is not valid: %v", err)
 	}
 	return nil
 }

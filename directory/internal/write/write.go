@@ -54,7 +54,7 @@ func plan(ctx context.Context, req *request.Request, r op.Request, p *preparatio
 	case *op.Extended:
 		return planPasswordModify(ctx, req, r.Value, p)
 	}
-	return nil, op.Errorf(op.ProtocolError, "not an update")
+	return nil, op.Errorf(op.ProtocolError, "the request is not an update")
 }
 
 // target parses the name of an entry to change. It returns an error if the name is invalid or

@@ -42,9 +42,9 @@ const maxName = 64
 func CheckName(name string) error {
 	switch {
 	case name == "" || len(name) > maxName || !utf8.ValidString(name):
-		return catalog.Errorf(catalog.Constraint, "the name of a branch has 1 to %d octets of UTF-8", maxName)
+		return catalog.Errorf(catalog.Constraint, "the name of a branch must have 1 to %d octets of UTF-8", maxName)
 	case strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl):
-		return catalog.Errorf(catalog.Constraint, "the name of a branch neither begins nor ends with a space, and has no control characters")
+		return catalog.Errorf(catalog.Constraint, "the name of a branch must not begin or end with a space, and must not contain control characters")
 	}
 	return nil
 }

@@ -363,7 +363,7 @@ func (k *Types) Indexable(name string) (*schema.AttributeType, error) {
 	case t.Equality == nil:
 		return nil, Errorf(NoMatching, "index: %s has no equality rule", t.Name())
 	case t == k.EntryCSN:
-		return nil, Errorf(Unwilling, "index: %s is known only when a change commits, after its index entries were made", t.Name())
+		return nil, Errorf(Unwilling, "index: %s cannot have an index: its value is known only when a change commits", t.Name())
 	case t.Secret():
 		return nil, Errorf(Unwilling, "index: %s is secret and is never indexed", t.Name())
 	}
@@ -497,9 +497,9 @@ func (c *Catalog) Needs(t *schema.AttributeType) error {
 	switch x := c.Indexes[t]; {
 	case x == nil:
 	case len(x.Unique) > 0:
-		return Errorf(Unwilling, "%s is unique, and its index is what equal values are found by: end that first", t.Name())
+		return Errorf(Unwilling, "%s is unique, and its index is needed to find equal values: end the uniqueness first", t.Name())
 	case x.Reference != nil:
-		return Errorf(Unwilling, "the values of %s follow the entries that they name, and its index is what they are found by: end that first", t.Name())
+		return Errorf(Unwilling, "the values of %s follow the entries that they name, and its index is needed to find them: end the following first", t.Name())
 	}
 	return nil
 }

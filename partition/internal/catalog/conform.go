@@ -85,5 +85,5 @@ func Required(by string, t *schema.AttributeType) *Error {
 // Obsolete returns the error for the first use of an obsolete definition in an entry (RFC
 // 4512, 4.1.1). An entry that already uses the definition may keep using it.
 func Obsolete(what, name string) *Error {
-	return Errorf(ClassViolation, "%s %s is obsolete: it is not given to entries any more", what, name)
+	return Errorf(ClassViolation, "%s %s is obsolete: it cannot be added to entries any more", what, name)
 }

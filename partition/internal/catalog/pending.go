@@ -86,7 +86,7 @@ func (own *Subschema) sorted() (all []string) {
 // Announced returns an error unless the commit r wrote the announced schema.
 func (c *Catalog) Announced(r table.Revision) error {
 	if c.Subschema.Pending == nil || c.Subschema.Since != r {
-		return Errorf(Busy, "the change was withdrawn, because other servers took this one for dead: try again")
+		return Errorf(Busy, "the change was withdrawn, because other servers considered this one dead: try again")
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (c *Concern) typeChanged(d *schema.TypeDifference) {
 	var why string
 	switch {
 	case d.New == nil:
-		why = "they have attribute " + name + ", which goes"
+		why = "they have attribute " + name + ", which is removed"
 	case d.Names || d.New.Name() != name:
 		why = "they have attribute " + name + ", whose names change"
 	case d.Sup:
@@ -115,7 +115,7 @@ func (c *Concern) classChanged(d *schema.ClassDifference) {
 	switch {
 	case d.Old == nil:
 	case d.New == nil:
-		c.Gone[d.Old] = "they are of the object class " + d.Old.Name() + ", which goes"
+		c.Gone[d.Old] = "they have the object class " + d.Old.Name() + ", which is removed"
 	case d.Names:
 		c.Gone[d.Old] = "they are of the object class " + d.Old.Name() + ", which loses a name"
 	default:

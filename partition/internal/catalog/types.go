@@ -91,7 +91,7 @@ func (k *Types) Storable(description string) (*schema.AttributeType, string, err
 func (k *Types) Removable(description string) (*schema.AttributeType, string, error) {
 	t, options, err := k.Describe(description)
 	if err == nil && entry.HasRange(options) {
-		return nil, "", Errorf(UndefinedType, "attribute description %q: a language range, which values cannot be stored under", description)
+		return nil, "", Errorf(UndefinedType, "attribute description %q: it is a language range, under which no values can be stored", description)
 	}
 	return t, options, err
 }
@@ -102,7 +102,7 @@ func (k *Types) Recognizes(description string) bool {
 }
 
 func Unrecognized(description string) error {
-	return Errorf(UndefinedType, "attribute description %q: it has an option that is not known; attribute-options in the server's configuration says which more are", description)
+	return Errorf(UndefinedType, "attribute description %q: it has an option that is not known; the key attribute-options of the server's configuration can add options", description)
 }
 
 // maxOptions bounds the length of the options in a description, because the qualifier of
@@ -152,7 +152,7 @@ func (k *Types) ClassesOf(values [][]byte) (*Classes, error) {
 		case cs.Structural == nil || c.Is(cs.Structural):
 			cs.Structural = c
 		case !cs.Structural.Is(c):
-			return nil, Errorf(ClassViolation, "structural classes %s and %s exclude each other: an entry has one chain of them", cs.Structural.Name(), c.Name())
+			return nil, Errorf(ClassViolation, "structural object classes %s and %s exclude each other: one must be a superclass of the other", cs.Structural.Name(), c.Name())
 		}
 	}
 	if cs.Structural == nil {

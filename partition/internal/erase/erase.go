@@ -114,7 +114,7 @@ func Erase(ctx context.Context, p *catalog.Keeper, o EraseOptions) (*Erased, err
 			return err
 		}
 		if t.inName(o.By.Name) || t.inName(o.By.Bound) {
-			return catalog.Errorf(catalog.Unwilling, "the value is part of the name of the user who erases it, which stays: another user has to do it")
+			return catalog.Errorf(catalog.Unwilling, "the value is part of the name of the user who erases it, and this name is recorded: another user must erase it")
 		}
 		e := &erasure{p: p, r: r, target: t, dry: o.Dry, gone: map[entry.ID]bool{}, keys: keySet{}, rows: map[string][]entry.ID{},
 			now: &state.Snapshot{Keeper: p, Reader: r.At, At: r.At, Catalog: c}}

@@ -75,9 +75,9 @@ func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.H
 	case !t.NamesEntries():
 		return nil, catalog.Errorf(catalog.Unwilling, "the values of %s are not names of entries", t.Name())
 	case t.NoUserModification:
-		return nil, catalog.Errorf(catalog.Unwilling, "%s is the server's and does not follow entries", t.Name())
+		return nil, catalog.Errorf(catalog.Unwilling, "%s is maintained by the server, and its values cannot follow entries", t.Name())
 	case on && (x == nil || !x.Ready):
-		return nil, catalog.Errorf(catalog.Unwilling, "%s has no index, which its values are found by: index it first", t.Name())
+		return nil, catalog.Errorf(catalog.Unwilling, "%s has no index, by which its values are found: index it first", t.Name())
 	}
 	r.Attribute = t.Name()
 	h := *c.Header

@@ -87,7 +87,7 @@ func newIndexes(c *catalog.Catalog, indexes []catalog.Index, again []string) (*c
 		case err != nil:
 			return nil, nil, err
 		case !x.Layout.Known():
-			return nil, nil, catalog.Errorf(catalog.Unwilling, "index of %s: the layout %q is none of %q", x.Attribute, x.Layout, catalog.Layouts())
+			return nil, nil, catalog.Errorf(catalog.Unwilling, "index of %s: the layout %q is not one of %q", x.Attribute, x.Layout, catalog.Layouts())
 		case slices.Contains(seen, t):
 			return nil, nil, catalog.Errorf(catalog.Unwilling, "index of %s: given twice", x.Attribute)
 		}

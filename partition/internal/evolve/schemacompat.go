@@ -53,13 +53,13 @@ func judge(ctx context.Context, c *catalog.Concern, s *state.Snapshot) error {
 	if n == 0 {
 		return nil
 	}
-	of := "is"
+	of := "Entry in the way"
 	if n > maxNamed {
-		of = fmt.Sprintf("are, of %d in all", n)
+		of = fmt.Sprintf("Entries in the way, of %d in all", n)
 	} else if n > 1 {
-		of = "are"
+		of = "Entries in the way"
 	}
-	return catalog.Errorf(catalog.Unwilling, "entries of the directory violate this: %s. In the way %s: %s", wrong, of, strings.Join(names, "; "))
+	return catalog.Errorf(catalog.Unwilling, "entries of the directory violate this: %s. %s: %s", wrong, of, strings.Join(names, "; "))
 }
 
 // concerned returns a filter that matches all entries that could violate the change. It
@@ -200,7 +200,7 @@ func sameClasses(c *catalog.Concern, e *entry.Entry, cs *catalog.Classes, values
 			held, err := catalog.KeyOf(oc, v)
 			return err == nil && bytes.Equal(held, key)
 		}) {
-			return catalog.Errorf(catalog.ClassViolation, "they are not of the object class %s, which becomes a superclass of theirs", k.Name())
+			return catalog.Errorf(catalog.ClassViolation, "they do not have the object class %s, which becomes a superclass of one of theirs", k.Name())
 		}
 	}
 	for _, v := range e.Values(c.Old.StructuralObjectClass) {

@@ -166,7 +166,7 @@ func conformsToBoth(ctx context.Context, p *catalog.Keeper, r table.Reader, at *
 			return err
 		}
 		if wrong != "" {
-			return catalog.Errorf(catalog.Busy, "a change of the schema is under way that this violates: %s: try again", wrong)
+			return catalog.Errorf(catalog.Busy, "the update violates a change of the schema that is under way: %s: try again", wrong)
 		}
 	}
 	return nil

@@ -97,7 +97,7 @@ func ChangeSchema(ctx context.Context, tx *write.Tx, add, remove []schema.Defini
 		return err
 	}
 	if !tx.Alone && tx.Steps == nil {
-		return catalog.Errorf(catalog.Unwilling, "the schema changes by an update of its own")
+		return catalog.Errorf(catalog.Unwilling, "the schema must be changed in an update of its own")
 	}
 	next, err := nextCatalog(tx, add, remove)
 	if err != nil {
@@ -144,7 +144,7 @@ func keepsIndexNames(c *catalog.Catalog, next *schema.Schema) error {
 				return err
 			}
 		} else if t.Name() != x.Typ.Name() {
-			return catalog.Errorf(catalog.Unwilling, "%s has an index, so %s cannot become its first name: drop the index before", x.Typ.Name(), t.Name())
+			return catalog.Errorf(catalog.Unwilling, "%s has an index, so %s cannot become its first name: drop the index first", x.Typ.Name(), t.Name())
 		}
 	}
 	return nil

@@ -65,7 +65,7 @@ func lacking(there map[catalog.DefinitionKey]string, own map[catalog.DefinitionK
 	var errs []error
 	replaces := func(d schema.Definition, k catalog.DefinitionKey) {
 		if own[k] {
-			errs = append(errs, catalog.Errorf(catalog.ValueExists, "%s: %s is defined otherwise in this directory: %s", d.Source, k.Oid, there[k]))
+			errs = append(errs, catalog.Errorf(catalog.ValueExists, "%s: %s is defined differently in this directory: %s", d.Source, k.Oid, there[k]))
 			return
 		}
 		remove = append(remove, schema.Definition{Attribute: k.Attribute, Text: there[k]})

@@ -120,11 +120,11 @@ func withUnique(c *catalog.Catalog, u catalog.Unique, on bool) (*catalog.Header,
 	there := slices.ContainsFunc(h.Unique, is)
 	switch x := c.Indexes[t]; {
 	case on && there:
-		return nil, catalog.Errorf(catalog.Unwilling, "%s is unique there already", t.Name())
+		return nil, catalog.Errorf(catalog.Unwilling, "%s is unique already in this subtree", t.Name())
 	case !on && !there:
-		return nil, catalog.Errorf(catalog.Unwilling, "%s is not unique there", t.Name())
+		return nil, catalog.Errorf(catalog.Unwilling, "%s is not unique in this subtree", t.Name())
 	case on && (x == nil || !x.Ready):
-		return nil, catalog.Errorf(catalog.Unwilling, "%s has no index, which unique values are found by: index it first", t.Name())
+		return nil, catalog.Errorf(catalog.Unwilling, "%s has no index, by which equal values are found: index it first", t.Name())
 	}
 	h.Unique = slices.DeleteFunc(slices.Clone(h.Unique), is)
 	if on {

@@ -294,7 +294,7 @@ func (l *Loader) parent(ctx context.Context, x *Loading) (entry.ID, error) {
 			return pl.ID, err
 		}
 	}
-	return catalog.Root, catalog.Errorf(catalog.NoSuchEntry, "there is no entry %s to put it below: add that one too", x.e.Name.Parent())
+	return catalog.Root, catalog.Errorf(catalog.NoSuchEntry, "there is no entry %s to add it below: add that entry too", x.e.Name.Parent())
 }
 
 // aliasID is the id that names contains for every alias. The real id of an alias is not
@@ -307,7 +307,7 @@ func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 	if !l.empty {
 		_, ok, err := l.s.Child(ctx, tree.Key(x.parent, x.rdn))
 		if err == nil && ok {
-			err = catalog.Errorf(catalog.EntryExists, "exists already: the store has an entry of this name")
+			err = catalog.Errorf(catalog.EntryExists, "the store has an entry of this name already")
 		}
 		if err != nil {
 			return err
@@ -366,7 +366,7 @@ func (l *Loader) checkUnused(ctx context.Context, id entry.ID) error {
 		taken = node != nil
 	}
 	if taken {
-		return catalog.Errorf(catalog.EntryExists, "another entry has the entryUUID %s: one of them must lose it", id)
+		return catalog.Errorf(catalog.EntryExists, "another entry has the entryUUID %s: remove it from one of them", id)
 	}
 	return nil
 }

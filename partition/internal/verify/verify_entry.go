@@ -101,7 +101,7 @@ func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
 func (v *verifier) place(ctx context.Context, x *subject) error {
 	name, err := dn.Parse(x.node.UpRDN)
 	if err != nil || len(name) == 0 {
-		return v.found(ctx, FaultName, master.Name, x.id, "the name %q is no DN", x.node.UpRDN)
+		return v.found(ctx, FaultName, master.Name, x.id, "the name %q is not a DN", x.node.UpRDN)
 	}
 	norms, err := name.Normalize(v.s.Catalog.Schema)
 	if err != nil {

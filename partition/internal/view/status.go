@@ -57,7 +57,7 @@ func Check(ctx context.Context, s *state.Snapshot, name dn.DN) error {
 	}
 	defs, wrong, err := Definitions(ctx, s)
 	if err == nil && len(defs)+len(wrong) > MaxViews {
-		err = catalog.Errorf(catalog.Unwilling, "%s cannot be a view: there are %d views already, and more are not kept", name, MaxViews)
+		err = catalog.Errorf(catalog.Unwilling, "%s cannot be a view: there are %d views already, which is the limit", name, MaxViews)
 	}
 	return err
 }

@@ -90,7 +90,7 @@ func NotAlias(ctx context.Context, s *state.Snapshot, parent entry.ID) error {
 	return err
 }
 
-var ErrBelowAlias = catalog.Errorf(catalog.BelowAlias, "the entry above is an alias: nothing can stand below it")
+var ErrBelowAlias = catalog.Errorf(catalog.BelowAlias, "the entry above is an alias, and an alias cannot have entries below it")
 
 // checkUnused returns an error if an entry with the id exists.
 func (tx *Tx) checkUnused(ctx context.Context, id entry.ID) error {
@@ -187,7 +187,7 @@ func take(k *catalog.Types, e *NewEntry, a *op.PartialAttribute, g given) error 
 		return err
 	}
 	if t.NoUserModification && !g.takes(k, t) {
-		return catalog.Errorf(catalog.Constraint, "attribute %s is the server's: it cannot be given", t.Name())
+		return catalog.Errorf(catalog.Constraint, "attribute %s is maintained by the server: it cannot be set", t.Name())
 	}
 	if t.Obsolete && g <= givenByServer {
 		return catalog.Obsolete("attribute type", t.Name())
@@ -352,7 +352,7 @@ func nameValues(k *catalog.Types, e *NewEntry, rdn dn.RDN) error {
 			continue
 		}
 		if err := e.add(t, "", [][]byte{ava.Value}); err != nil {
-			return catalog.Errorf(catalog.NamingViolation, "the name's %s is not among the entry's values, which can be one only", t.Name())
+			return catalog.Errorf(catalog.NamingViolation, "the name has a value of %s that the entry does not have, and the attribute can have one value only", t.Name())
 		}
 	}
 	return nil
@@ -366,7 +366,7 @@ func NamingType(k *catalog.Types, name string) (*schema.AttributeType, error) {
 	case t == nil:
 		return nil, catalog.Errorf(catalog.InvalidName, "attribute type %q is not in the schema", name)
 	case t.Equality == nil || t.Secret() || t.Operational() || t.Collective:
-		return nil, catalog.Errorf(catalog.NamingViolation, "attribute %s cannot be in a name", t.Name())
+		return nil, catalog.Errorf(catalog.NamingViolation, "attribute %s cannot be used in a name", t.Name())
 	}
 	return t, nil
 }

@@ -144,7 +144,7 @@ func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 		return err
 	}
 	if len(f.victims) > maxClaims {
-		return catalog.Errorf(catalog.TooMany, "the move takes more than %d entries to where %s must be unique: move them in parts", maxClaims, entered[0].Typ.Name())
+		return catalog.Errorf(catalog.TooMany, "the move takes more than %d entries into a subtree in which %s must be unique: move them in parts", maxClaims, entered[0].Typ.Name())
 	}
 	for _, d := range f.victims {
 		if err := tx.claimEntry(ctx, entered, &d); err != nil {

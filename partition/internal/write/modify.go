@@ -135,7 +135,7 @@ func (m *modification) changeable(t *schema.AttributeType) error {
 	rules := &m.tx.Rules
 	given := rules.Kept || rules.Relaxed && relaxable(m.tx.Catalog.Types, t) || rules.Accounts && ofAccounts(t)
 	if t.NoUserModification && !given || computed(m.tx.Catalog.Types, t) {
-		return catalog.Errorf(catalog.Constraint, "attribute %s is the server's: it cannot be changed", t.Name())
+		return catalog.Errorf(catalog.Constraint, "attribute %s is maintained by the server: it cannot be changed", t.Name())
 	}
 	return nil
 }
@@ -261,7 +261,7 @@ func (m *modification) Apply(ctx context.Context, c *op.Modification) error {
 			return catalog.Errorf(catalog.BadOperand, "add of %s: no values given", c.Description)
 		}
 		if t.Equality == nil && v.has() {
-			return catalog.Errorf(catalog.NoMatching, "values cannot be added to those of %s: it has no equality rule; replace all of them", t.Name())
+			return catalog.Errorf(catalog.NoMatching, "values cannot be added to the present values of %s: it has no equality rule; replace all values", t.Name())
 		}
 		return m.add(ctx, v, c.Values)
 	case op.ModDelete:
@@ -351,7 +351,7 @@ func (m *modification) delete(ctx context.Context, v *editedValues, values [][]b
 		return m.clear(ctx, v)
 	}
 	if t.Equality == nil {
-		return catalog.Errorf(catalog.NoMatching, "values of %s cannot be named: it has no equality rule; delete or replace all of it", t.Name())
+		return catalog.Errorf(catalog.NoMatching, "single values of %s cannot be deleted: it has no equality rule; delete or replace all values", t.Name())
 	}
 	for _, b := range values {
 		key, err := assertionKey(t, b)
@@ -477,7 +477,7 @@ func (m *modification) check(ctx context.Context, t *edited, v *editedValues) er
 			return err
 		}
 		if i < 0 && stays == nil {
-			return catalog.Errorf(catalog.NotOnRDN, "a value of %s is in the entry's name: rename the entry to be rid of it", t.typ.Name())
+			return catalog.Errorf(catalog.NotOnRDN, "a value of %s is in the entry's name: rename the entry to remove the value", t.typ.Name())
 		}
 	}
 	return nil

@@ -132,7 +132,7 @@ func (m *modification) superclasses(v *editedValues, before, after *catalog.Clas
 			continue
 		}
 		if before.Has(c) && !v.whole {
-			return catalog.Errorf(catalog.ClassViolation, "object class %s cannot go while a subclass of it stays", c.Name())
+			return catalog.Errorf(catalog.ClassViolation, "object class %s cannot be removed while the entry has a subclass of it", c.Name())
 		}
 		v.now = append(v.now, newValue{value: []byte(c.Name()), key: key})
 	}

@@ -206,7 +206,7 @@ func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name 
 				continue
 			}
 			if values++; values > maxReferences {
-				return nil, catalog.Errorf(catalog.TooMany, "more than %d values name what is renamed or deleted: do it in parts", maxReferences)
+				return nil, catalog.Errorf(catalog.TooMany, "more than %d values name the entries that are renamed or deleted: rename or delete them in parts", maxReferences)
 			}
 			r := at[c.ID]
 			if r == nil {
@@ -268,7 +268,7 @@ func explain(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	return catalog.Errorf(e.Problem, "another entry refers to this one and cannot follow: %s", e.Text)
+	return catalog.Errorf(e.Problem, "another entry refers to this one, and its reference cannot be updated: %s", e.Text)
 }
 
 // entry changes the values of one entry.

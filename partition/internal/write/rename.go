@@ -108,7 +108,7 @@ func (tx *Tx) destination(ctx context.Context, name dn.DN, newRDN dn.RDN, newPar
 func (tx *Tx) noCircle(ctx context.Context, id, parent entry.ID) error {
 	circle, err := tx.Below(ctx, parent, id)
 	if circle {
-		err = catalog.Errorf(catalog.Unwilling, "an entry cannot move below itself")
+		err = catalog.Errorf(catalog.Unwilling, "an entry cannot be moved below itself")
 	}
 	return err
 }

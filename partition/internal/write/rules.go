@@ -78,11 +78,11 @@ func (tx *Tx) checkTimes(created, modified []byte) error {
 	}
 	switch {
 	case bytes.Compare(created, now) > 0:
-		return catalog.Errorf(catalog.Constraint, "createTimestamp lies in the future")
+		return catalog.Errorf(catalog.Constraint, "createTimestamp is in the future")
 	case bytes.Compare(modified, now) > 0:
-		return catalog.Errorf(catalog.Constraint, "modifyTimestamp lies in the future")
+		return catalog.Errorf(catalog.Constraint, "modifyTimestamp is in the future")
 	case modified != nil && bytes.Compare(created, modified) > 0:
-		return catalog.Errorf(catalog.Constraint, "createTimestamp lies after modifyTimestamp")
+		return catalog.Errorf(catalog.Constraint, "createTimestamp is later than modifyTimestamp")
 	}
 	return nil
 }
