@@ -19,6 +19,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 )
 
@@ -206,7 +208,10 @@ func quantile(all []time.Duration, percent int) time.Duration {
 // awaitKept waits until all views are kept and show all commits.
 func (f *figures) awaitKept() {
 	f.t.Helper()
-	f.await(func() bool { return f.built() && views.ProgressOf(f.p).Entries == 0 })
+	s := f.p.Snapshot()
+	newest := s.Revision()
+	s.Close()
+	f.await(func() bool { return f.keptUpTo() >= newest })
 }
 
 func (f *figures) await(done func() bool) {
@@ -219,32 +224,38 @@ func (f *figures) await(done func() bool) {
 	f.t.Error("the views are not kept")
 }
 
-// built reports whether all views, and the numbers of subordinates, are kept. If a view has
-// failed, built fails the test and returns true.
-func (f *figures) built() bool {
+// built reports whether all views, and the numbers of subordinates, are kept.
+func (f *figures) built() bool { return f.keptUpTo() > 0 }
+
+// keptUpTo returns the revision up to which all views, and the numbers of subordinates, are
+// kept, or 0 if not all are kept. If a view has failed, it fails the test and returns the
+// largest revision.
+func (f *figures) keptUpTo() table.Revision {
 	ctx := context.Background()
 	s := f.p.Snapshot()
 	defer s.Close()
 	defs, _, err := views.Definitions(ctx, s)
 	if err != nil {
 		f.t.Error(err)
-		return true
+		return revision.Last
 	}
 	d, err := views.Subordinates(ctx, s)
 	if err != nil || d == nil {
-		return false
+		return 0
 	}
+	r := revision.Last
 	for _, d := range append(defs, d) {
 		st, err := views.StatusOf(ctx, s, d)
 		if err != nil || st.State == "failed" {
 			f.t.Error(d.Name, st.Reason, err)
-			return true
+			return revision.Last
 		}
 		if st.State != "kept" {
-			return false
+			return 0
 		}
+		r = min(r, st.UpTo)
 	}
-	return true
+	return r
 }
 
 // count counts the people in two ways and prints the processor time of both together.
