@@ -44,7 +44,7 @@ func TestBranchFigures(t *testing.T) {
 	must(t, err)
 	defer p.Close(ctx)
 	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
-	f := &branchFigures{figures{t, p}, s}
+	f := &branchFigures{figures{t: t, p: p}, s}
 	f.add("dc=example,dc=com", "objectClass: organization", "objectClass: dcObject", "o: Example")
 	f.add("ou=people,dc=example,dc=com", "objectClass: organizationalUnit")
 	f.mergeNew("small", 0, 10)
