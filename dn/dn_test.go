@@ -350,7 +350,7 @@ func BenchmarkNormalize(b *testing.B) {
 }
 
 // folding is a Matcher whose keys differ from those of asIs.
-type folding struct{ asIs }
+type folding struct{}
 
 func (folding) NormalizeAVA(attribute string, value []byte) (string, []byte, error) {
 	return attribute, bytes.ToUpper(value), nil
