@@ -36,7 +36,7 @@ func TestFleet(t *testing.T) {
 		clients = append(clients, f.client(n, b.transfer), f.client(n, z.transfer), f.client(n, x.update), f.client(n, y.change), f.client(n, y.compare))
 	}
 	begin := time.Now()
-	f.disturb(*fleetTime, clients...)
+	f.disturb(*fleetTime, 2*historiesLease, clients...)
 	b.past()
 	x.past(begin)
 	y.end()
@@ -73,16 +73,16 @@ func newFleet(t *testing.T, store string, args ...string) *fleet {
 	return f
 }
 
-// disturb runs the clients for some time. Meanwhile it kills one server after the other, at
-// intervals of two lease times, and starts another server in the place of each.
-func (f *fleet) disturb(length time.Duration, clients ...func()) {
+// disturb runs the clients for some time. At the given intervals, it kills one server after
+// the other and starts another server in its place.
+func (f *fleet) disturb(length, every time.Duration, clients ...func()) {
 	var g sync.WaitGroup
 	for _, c := range clients {
 		g.Go(c)
 	}
 	begin := time.Now()
 	for n := 0; time.Since(begin) < length; n++ {
-		time.Sleep(2 * historiesLease)
+		time.Sleep(every)
 		f.replace(n % servers)
 	}
 	f.stopped.Store(true)

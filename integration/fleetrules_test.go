@@ -53,7 +53,7 @@ func TestRulesOnHBase(t *testing.T) {
 	store := storeKinds[1].make(t)
 	mustRun(t, "import", "--store", store, "--suffix", suffix, example, ruledLDIF(t))
 	x := newRuled(t, newFleet(t, store))
-	x.disturb(*ruledTime, x.clients(3*servers)...)
+	x.disturb(*ruledTime, 2*historiesLease, x.clients(3*servers)...)
 	x.report()
 	x.end()
 }

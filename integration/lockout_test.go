@@ -64,7 +64,7 @@ func TestLockoutOnHBase(t *testing.T) {
 			return x.kinds[n/servers%2].guess(x, c, n)
 		}))
 	}
-	x.disturb(*lockoutTime, clients...)
+	x.disturb(*lockoutTime, 2*historiesLease, clients...)
 	for i := range x.kinds {
 		x.unlock(&x.kinds[i])
 	}

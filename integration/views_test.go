@@ -1,11 +1,13 @@
 package integration
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +17,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/control"
 )
+
+var viewsTime = flag.Duration("hbaseviews", 0, "how long TestViewsOnHBase compares views with entries while servers are killed; 0: it is skipped")
 
 const (
 	shiftsDN  = "ou=shifts," + suffix
@@ -33,6 +37,34 @@ type shifts struct {
 	*fleet
 	tally
 	compared atomic.Int64
+
+	mu   sync.Mutex
+	took []time.Duration // by each reading of the totals
+}
+
+// TestViewsOnHBase compares views with the entries that they follow from, at moments of the
+// last three seconds, while three servers on HBase change the entries and are killed.
+func TestViewsOnHBase(t *testing.T) {
+	if *viewsTime == 0 {
+		t.Skip("give -hbaseviews 10m; TestFleet does the same for some seconds")
+	}
+	t.Parallel()
+	store := storeKinds[1].make(t)
+	mustRun(t, "import", "--store", store, "--suffix", suffix, "--suffix", "cn=views", example, shiftEntries(t))
+	x := &shifts{fleet: newFleet(t, store)}
+	var clients []func()
+	for n := range 3 * servers {
+		clients = append(clients, x.client(n, x.compare))
+		if n < servers {
+			clients = append(clients, x.client(n, x.change))
+		}
+	}
+	x.disturb(*viewsTime, 15*time.Second, clients...)
+	x.t.Log(x.awaitKept())
+	x.fleet.end()
+	slices.Sort(x.took)
+	t.Logf("%d updates and %d comparisons; reading the totals took p50 %v, p99 %v", x.done.Load(), x.compared.Load(),
+		x.took[len(x.took)/2].Round(time.Millisecond), x.took[len(x.took)*99/100].Round(time.Millisecond))
 }
 
 // end waits until the servers keep the view, and reads the view's records at each server. It
@@ -94,10 +126,14 @@ func (x *shifts) compare(c *ldap.Conn, r *rand.Rand) bool {
 		}
 		return res.Entries, nil
 	}
+	began := time.Now()
 	records, err := find(byShiftDN, ldap.ScopeSingleLevel, "departmentNumber", "viewCount", "viewSum", "viewMax")
 	if err != nil {
 		return code(err) != -1
 	}
+	x.mu.Lock()
+	x.took = append(x.took, time.Since(began))
+	x.mu.Unlock()
 	entries, err := find(shiftsDN, ldap.ScopeSingleLevel, "departmentNumber", "uidNumber")
 	if err != nil {
 		return code(err) != -1

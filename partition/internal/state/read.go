@@ -44,10 +44,49 @@ func (s *Snapshot) Item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 		return i, nil
 	}
 	i, err := s.item(ctx, id)
-	if err == nil && !s.Cached && len(s.Items) < maxItems && (i == nil || i.Weight() < cache.LargeEntry) {
-		s.Items[id] = i
+	if err == nil {
+		s.remember(id, i)
 	}
 	return i, err
+}
+
+func (s *Snapshot) remember(id entry.ID, i *cache.Item) {
+	if s.Items != nil && !s.Cached && len(s.Items) < maxItems && (i == nil || i.Weight() < cache.LargeEntry) {
+		s.Items[id] = i
+	}
+}
+
+// readTogether is the largest number of entries that ReadItems reads in one round trip.
+const readTogether = 128
+
+// ReadItems reads entries in few round trips, so that Item finds them in memory. The snapshot
+// must use the caches or have Items.
+func (s *Snapshot) ReadItems(ctx context.Context, ids []entry.ID) error {
+	var missing []entry.ID
+	for _, id := range ids {
+		if _, ok := s.Items[id]; !ok && s.Current(id) == nil {
+			missing = append(missing, id)
+		}
+	}
+	slices.SortFunc(missing, entry.ID.Compare)
+	for some := range slices.Chunk(missing, readTogether) {
+		keys := make([][]byte, len(some))
+		for i, id := range some {
+			keys[i] = master.Row(id)
+		}
+		rows, err := s.Reader.GetMany(ctx, s.Keeper.Master, keys, table.Select{Families: WholeEntry, MaxCells: MaxColumns})
+		if err != nil {
+			return err
+		}
+		for i, id := range some {
+			item, err := s.Decode(ctx, id, rows[i])
+			if err != nil {
+				return err
+			}
+			s.remember(id, item)
+		}
+	}
+	return nil
 }
 
 func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {

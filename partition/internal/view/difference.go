@@ -3,6 +3,7 @@ package view
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -97,11 +98,7 @@ func (l lane) difference(ctx context.Context, d *Definition, older, newer *state
 	if d.Kind == Subordinates {
 		return countDifference(ctx, older, newer, t, kept)
 	}
-	baseOlder, err := d.baseIn(ctx, older)
-	if err != nil {
-		return nil, err
-	}
-	baseNewer, err := d.baseIn(ctx, newer)
+	baseOlder, baseNewer, err := kept.bases(ctx, older, newer, t)
 	if err != nil {
 		return nil, err
 	}
@@ -117,9 +114,16 @@ func (l lane) difference(ctx context.Context, d *Definition, older, newer *state
 	if err != nil {
 		return nil, err
 	}
+	ids := slices.DeleteFunc(slices.Collect(maps.Keys(a.ids)), func(id entry.ID) bool { return !l.has(id) })
+	if err := older.ReadItems(ctx, ids); err != nil {
+		return nil, err
+	}
+	if err := newer.ReadItems(ctx, ids); err != nil {
+		return nil, err
+	}
 	ps := parts{}
-	for id := range a.ids {
-		if !l.has(id) || !t.all && !t.moves && baseOlder == baseNewer && d.sameIn(older.Items[id], newer.Items[id]) {
+	for _, id := range ids {
+		if !t.all && !t.moves && baseOlder == baseNewer && d.sameIn(older.Items[id], newer.Items[id]) {
 			continue
 		}
 		if err := d.giveBelow(ctx, older, baseOlder, id, -1, ps); err != nil {
@@ -143,6 +147,23 @@ func (d *Definition) sameIn(a, b *cache.Item) bool {
 		return x.Type == y.Type && x.Options == y.Options &&
 			(slices.EqualFunc(x.Values, y.Values, bytes.Equal) || !slices.ContainsFunc(d.needs, x.Type.Is))
 	})
+}
+
+// bases returns the ids of the view's base in the older and in the newer state. The base is the
+// same in both if no commit between them renamed or moved entries or placed the base itself.
+func (r *reading) bases(ctx context.Context, older, newer *state.Snapshot, t *touched) (was, is entry.ID, err error) {
+	if r.base == nil {
+		if is, err = r.d.baseIn(ctx, newer); err != nil {
+			return was, is, err
+		}
+		r.base = &is
+	}
+	is = *r.base
+	if is != (entry.ID{}) && !t.all && !t.moves && !t.placed[is] {
+		return is, is, nil
+	}
+	was, err = r.d.baseIn(ctx, older)
+	return was, is, err
 }
 
 // baseIn returns the id of the view's base in a state, or the zero ID if the state has no

@@ -187,12 +187,18 @@ func (r *reading) readTail(s *state.Snapshot, ls []lane) (parts, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The lanes share what they read from the state.
+	to := *s
+	to.Items = map[entry.ID]*cache.Item{}
+	if err := to.ReadItems(r.ctx, r.changed(ls, ts)); err != nil {
+		return nil, err
+	}
 	all := parts{}
 	for i, l := range ls {
 		if len(ts[i].ids) == 0 || r.d.Kind == Subordinates && len(ts[i].placed) == 0 {
 			continue
 		}
-		ps, err := r.since(s, l, &ts[i])
+		ps, err := r.since(&to, l, &ts[i])
 		if err != nil {
 			return nil, err
 		}
@@ -215,6 +221,22 @@ func (r *reading) since(s *state.Snapshot, l lane, t *touched) (parts, error) {
 	return l.difference(r.ctx, r.d, from, s, t, r)
 }
 
+// changed returns the touched entries that a difference of the lanes reads.
+func (r *reading) changed(ls []lane, ts []touched) (ids []entry.ID) {
+	for i, l := range ls {
+		if r.d.Kind == Subordinates {
+			ids = slices.AppendSeq(ids, maps.Keys(ts[i].placed))
+			continue
+		}
+		for id := range ts[i].ids {
+			if l.has(id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
 // A reading assembles records from a table and a tail. The tail contains the differences that
 // commits after the finished steps make.
 type reading struct {
@@ -224,7 +246,8 @@ type reading struct {
 	f    finished
 	tail parts
 
-	sorted []string // keys of the tail
+	sorted []string  // keys of the tail
+	base   *entry.ID // the view's base in the state to which the tail leads; nil: not looked up yet
 }
 
 func sortedKeys(ps parts) []string { return slices.Sorted(maps.Keys(ps)) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 
@@ -240,7 +241,14 @@ func countDifference(ctx context.Context, older, newer *state.Snapshot, t *touch
 // different parents in them.
 func findPlaced(ctx context.Context, from, to *state.Snapshot, t *touched) (all []placed, err error) {
 	before, then := ways{s: from}, ways{s: to}
-	for id := range t.placed {
+	ids := slices.Collect(maps.Keys(t.placed))
+	if err := from.ReadItems(ctx, ids); err != nil {
+		return nil, err
+	}
+	if err := to.ReadItems(ctx, ids); err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
 		a, err := from.Node(ctx, id)
 		if err != nil {
 			return nil, err
