@@ -141,9 +141,9 @@ type Setting struct {
 	Origin string   // "default", "FILE:LINE", "LDAPD_...", "--..."
 }
 
-// An Error is a mistake in the configuration. Where has the form of Setting.Origin.
+// An Error is a mistake in the configuration.
 type Error struct {
-	Where string
+	Where string // the Origin of a Setting, the path of a file, or ""
 	Text  string
 }
 

@@ -138,8 +138,8 @@ func (p *Keeper) Latest() (*Catalog, error) {
 }
 
 // Past returns the catalog of a state of the past, or of a branch. The catalog has the schema
-// of that state, and those of the present indexes that were complete at that state. A branch
-// has the schema of its base.
+// of that state. Of the present indexes, it uses those that were complete at that state. A
+// branch has the schema of its base.
 func (p *Keeper) Past(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	c, err := p.Latest()
 	if err == nil && s.Trunk() < c.Subschema.Since {

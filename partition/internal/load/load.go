@@ -378,7 +378,7 @@ func hashID(id entry.ID) spill.Key { return hashOf(id[:]) }
 func (l *Loader) Refuse(name dn.DN) error {
 	norms, err := name.Normalize(l.catalog.Load().Schema)
 	if err != nil || len(norms) == 0 {
-		return nil // the name is empty or invalid, so no entry is below it
+		return nil // Link looks up no superior by an empty or invalid name
 	}
 	_, _, err = l.names.Put(hash(norms), spill.Value{})
 	return err

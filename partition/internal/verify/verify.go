@@ -298,8 +298,8 @@ func (v *verifier) treeRows(ctx context.Context, batch []*subject) error {
 const maxAbove = 1 << 20
 
 // reaches checks that the path from an entry up through its ancestors ends at the root. It
-// remembers the ancestors that are on a path to the root. If a parent is missing, reaches
-// reports the child of the missing parent, but not the entries below that child.
+// remembers the ancestors that are on a path to the root. If a parent is missing, the
+// child of the missing parent is reported, but not the entries below that child.
 func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) error {
 	if len(v.above) > maxAbove {
 		clear(v.above)

@@ -150,7 +150,7 @@ func (d *Definition) sameIn(a, b *cache.Item) bool {
 }
 
 // bases returns the ids of the view's base in the older and in the newer state. The base is the
-// same in both if no commit between them renamed or moved entries or placed the base itself.
+// same in both if no commit between them renamed or moved an entry, or added the base.
 func (r *reading) bases(ctx context.Context, older, newer *state.Snapshot, t *touched) (was, is entry.ID, err error) {
 	if r.base == nil {
 		if is, err = r.d.baseIn(ctx, newer); err != nil {
