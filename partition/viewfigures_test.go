@@ -288,7 +288,7 @@ func (f *figures) count(people entry.ID) {
 	ctx := context.Background()
 	s := f.p.Snapshot()
 	defer s.Close()
-	n := 5000
+	n := 1000
 	if s, err := views.Subordinates(ctx, s); err != nil || s == nil {
 		n = 1
 	}
