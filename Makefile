@@ -24,7 +24,7 @@ run: build
 	@scripts/run bin/ldapd $(DATA) $(LISTEN) $(SUFFIX)
 
 # Tests of servers and of HBase wait much of their time, which the rest uses. With GOGC=100,
-# garbage collection takes about a third of the CPU time of many tests.
+# garbage collection takes up to a third of the CPU time of a package's tests.
 test: export GOGC = 400
 test:
 	@$(MAKE) --no-print-directory -j2 test-go lint simulation
