@@ -92,6 +92,30 @@ func TestDisplacedAndKilled(t *testing.T) {
 	next.differences(o)
 }
 
+// TestBelowItsOldName moves an entry below a new entry that has the old name of the first one.
+// The first entry cannot be moved while the new one is missing, and the new one cannot be added
+// while the first one has its name. The two are copied in both orders.
+func TestBelowItsOldName(t *testing.T) {
+	for _, first := range []string{"ou=a," + suffix, "ou=b,ou=a," + suffix} {
+		ctx := context.Background()
+		o := newOld(t)
+		o.add("ou=a,"+suffix, "objectClass: organizationalUnit")
+		o.add("ou=child,ou=a,"+suffix, "objectClass: organizationalUnit")
+		m := o.following()
+		must(t, o.conn.ModifyDN(ldap.NewModifyDNRequest("ou=a,"+suffix, "ou=b", true, "")))
+		o.add("ou=a,"+suffix, "objectClass: organizationalUnit")
+		must(t, o.conn.ModifyDN(ldap.NewModifyDNRequest("ou=b,"+suffix, "ou=b", true, "ou=a,"+suffix)))
+		c, err := m.translation().translate(o.event(m, first).entry)
+		must(t, err)
+		must(t, m.one(ctx, action{put: c}, map[entry.ID]bool{}))
+		if len(m.left) > 0 {
+			t.Errorf("%s: left out: %v", first, m.left)
+		}
+		must(t, m.CatchUp(ctx))
+		m.differences(o)
+	}
+}
+
 // TestFinishSeesLate makes a change while Finish waits for Quiet. After the change, the
 // directory and the server differ. If the directory refuses the change, Finish must
 // report the difference. If the change deletes an entry of the directory, Finish must

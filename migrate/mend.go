@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -67,8 +68,9 @@ func (t *translation) stored(as []op.PartialAttribute) []op.PartialAttribute {
 	})
 }
 
-// occupied is the error for an entry whose name is taken by another entry. The field id is the
-// id of the other entry.
+// occupied is the error for an entry whose name, or the name of whose parent, is taken by another
+// entry. The field id is the id of the other entry. An entry that must be moved below its own
+// name is in its own way.
 type occupied struct {
 	id   entry.ID
 	name dn.DN
@@ -153,8 +155,22 @@ func rename(ctx context.Context, tx *partition.Tx, at partition.Located, c *copi
 	if err != nil { // the names differ in more than their spelling
 		p := c.name.Parent()
 		parent = &p
+		if in, err := inItself(tx, old, p); err != nil || in {
+			return false, cmp.Or[error](err, &occupied{at.ID, old})
+		}
 	}
 	return true, tx.Rename(ctx, old, c.name[0], !c.has(tx.Schema(), old[0]), parent)
+}
+
+// inItself reports whether an entry's new parent has the entry's own name, or a name below it. At
+// the server, another entry has that name now.
+func inItself(tx *partition.Tx, name, parent dn.DN) (bool, error) {
+	own, err := name.Normalize(tx.Schema())
+	if err != nil {
+		return false, err
+	}
+	above, err := parent.Normalize(tx.Schema())
+	return len(above) >= len(own) && slices.Equal(above[len(above)-len(own):], own), err
 }
 
 // has reports whether c has all values of an RDN.

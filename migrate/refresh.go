@@ -569,7 +569,8 @@ func (m *Move) one(ctx context.Context, a action, busy map[entry.ID]bool) error 
 	return nil
 }
 
-// displace makes room for an entry whose name another entry of the directory occupies.
+// displace makes room for an entry whose name, or the name of whose parent, an entry of the
+// directory occupies.
 // The parameter by is the id of the entry that needs the name, and o describes the
 // occupant. If the occupant has another name at the server now, displace renames it.
 // Otherwise, or if the occupant itself waits for another entry, displace deletes the occupant
