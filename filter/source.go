@@ -18,8 +18,8 @@ type EntrySource struct {
 	Entry  *entry.Entry
 	// Name is the DN of the entry. Only tests of names use it.
 	Name dn.DN
-	// Stored is the name of the entry as the store has it. Only tests that [Test.Related] made
-	// use it.
+	// Stored, if not nil, is the name of the entry as the store has it. Only tests that
+	// [Test.Related] made use it. If it is nil, they use Name.
 	Stored *dn.Name
 
 	keys [][][]byte // parallel to Entry.Attributes; nil: not computed yet
@@ -27,9 +27,16 @@ type EntrySource struct {
 
 // Reset replaces the entry and reuses the memory of the cached keys.
 func (s *EntrySource) Reset(e *entry.Entry, name dn.DN) {
-	s.Entry, s.Name = e, name
+	s.Entry, s.Name, s.Stored = e, name, nil
 	clear(s.keys)
 	s.keys = s.keys[:0]
+}
+
+func (s *EntrySource) storedName() *dn.Name {
+	if s.Stored == nil {
+		return dn.NameOf(s.Name)
+	}
+	return s.Stored
 }
 
 func asks(a *entry.Attribute, t *schema.AttributeType, options string) bool {

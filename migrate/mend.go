@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -155,8 +154,8 @@ func rename(ctx context.Context, tx *partition.Tx, at partition.Located, c *copi
 	if err != nil { // the names differ in more than their spelling
 		p := c.name.Parent()
 		parent = &p
-		if in, err := inItself(tx, old, p); err != nil || in {
-			return false, cmp.Or[error](err, &occupied{at.ID, old})
+		if inItself(tx.Schema(), at.Name, p) {
+			return false, &occupied{at.ID, old}
 		}
 	}
 	return true, tx.Rename(ctx, old, c.name[0], !c.has(tx.Schema(), old[0]), parent)
@@ -164,13 +163,10 @@ func rename(ctx context.Context, tx *partition.Tx, at partition.Located, c *copi
 
 // inItself reports whether an entry's new parent has the entry's own name, or a name below it. At
 // the server, another entry has that name now.
-func inItself(tx *partition.Tx, name, parent dn.DN) (bool, error) {
-	own, err := name.Normalize(tx.Schema())
-	if err != nil {
-		return false, err
-	}
-	above, err := parent.Normalize(tx.Schema())
-	return len(above) >= len(own) && slices.Equal(above[len(above)-len(own):], own), err
+func inItself(s *schema.Schema, name *dn.Name, parent dn.DN) bool {
+	own, err := name.Key(s)
+	above, err2 := dn.NameOf(parent).Key(s)
+	return err == nil && err2 == nil && bytes.HasPrefix(above, own)
 }
 
 // has reports whether c has all values of an RDN.

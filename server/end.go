@@ -83,7 +83,7 @@ func (c *conn) end(err error) {
 	c.cancel(e.cause())
 	c.out.seal(e.notice)
 	if c.tls != nil {
-		c.tls.CloseWrite() // close_notify tells the client that nothing is missing
+		c.tls.CloseWrite() // close_notify shows the client that it has received everything
 	}
 	if e.notice != nil {
 		linger(c.nc.Conn)

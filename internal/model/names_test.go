@@ -178,7 +178,7 @@ func namesVariants() (vs []variant) {
 		vs = append(vs, v)
 	}
 	add("branches are made and renamed", holds, namesModel{})
-	add("witness: a rename is tried again, and a new branch gives way", witness, namesModel{reach: true})
+	add("witness: a rename succeeds at the second attempt, and a new branch is ended", witness, namesModel{reach: true})
 	add("the name that a branch is about to get counts for nothing", breaks, namesModel{ignoreNext: true})
 	add("a rename looks at the names only once", breaks, namesModel{lookOnce: true})
 	add("a new branch is opened without another look", breaks, namesModel{openUnseen: true})

@@ -59,8 +59,8 @@ func (s *Snapshot) remember(id entry.ID, i *cache.Item) {
 // readTogether is the largest number of entries that ReadItems reads in one round trip.
 const readTogether = 128
 
-// ReadItems reads entries in few round trips, so that Item finds them in memory. The snapshot
-// must use the caches or have Items.
+// ReadItems reads entries in few round trips, so that Item finds them in memory. It reads at most
+// as many entries as Items may remember. The snapshot must use the caches or have Items.
 func (s *Snapshot) ReadItems(ctx context.Context, ids []entry.ID) error {
 	var missing []entry.ID
 	for _, id := range ids {
@@ -68,6 +68,7 @@ func (s *Snapshot) ReadItems(ctx context.Context, ids []entry.ID) error {
 			missing = append(missing, id)
 		}
 	}
+	missing = missing[:min(len(missing), max(0, maxItems-len(s.Items)))]
 	slices.SortFunc(missing, entry.ID.Compare)
 	for some := range slices.Chunk(missing, readTogether) {
 		keys := make([][]byte, len(some))
