@@ -125,7 +125,9 @@ func (w *writer) bury(d *delta, cells []table.Cell) ([]table.Cell, error) {
 	// Other lines may build their images on the images above the low-water mark. So the
 	// cells of these images are buried too.
 	cells = x.buried(cells, x.cells, w.rev)
-	if !shared {
+	if !shared || x.images == 0 {
+		// If a collection removed all images that this line sees, this line has deleted
+		// nothing: its own images would have prevented the collection. So no column is buried.
 		return cells, nil
 	}
 	written, err := w.columns(d)

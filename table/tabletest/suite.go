@@ -60,6 +60,7 @@ func Run(t *testing.T, open func(t *testing.T) table.Store) {
 		{"Collect", testCollect},
 		{"CollectModel", testCollectModel},
 		{"Staged", testStaged},
+		{"StagedBase", testStagedBase},
 		{"CollectWide", testCollectWide},
 		{"Keys", testKeys},
 		{"Forget", testForget},

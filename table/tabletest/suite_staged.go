@@ -2,6 +2,7 @@ package tabletest
 
 import (
 	"fmt"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -155,12 +156,15 @@ func (x *stagedRun) commit(l *stagedLine) {
 	r := x.next(branch)
 	x.w.of[r] = l
 	ms := drawMutations(x.t, x.p)
-	if l == nil {
-		x.write(r, stagedView{w: &x.w, at: r}, nil, nil, ms)
-		x.trunk = append(x.trunk, r)
-	} else {
-		x.write(r, stagedView{w: &x.w, at: l.base, line: l}, l, nil, ms)
+	v := stagedView{w: &x.w, at: r}
+	if l != nil {
+		v.at, v.line = l.base, l
 		l.revisions = append(l.revisions, r)
+	} else {
+		x.trunk = append(x.trunk, r)
+	}
+	if err := x.write(r, v, l, nil, ms); err != nil {
+		x.t.Fatal(err)
 	}
 	for _, m := range ms {
 		x.m.events = append(x.m.events, event{r, m})
@@ -169,13 +173,10 @@ func (x *stagedRun) commit(l *stagedLine) {
 
 // write writes mutations. To a Batcher it also passes what the writer sees, and the rows
 // that a merge joins.
-func (x *stagedRun) write(r table.Revision, v stagedView, l *stagedLine, joined [][]byte, ms []table.Mutation) {
+func (x *stagedRun) write(r table.Revision, v stagedView, l *stagedLine, joined [][]byte, ms []table.Mutation) error {
 	b, ok := x.f.s.(table.Batcher)
 	if !ok {
-		if err := x.f.tab.Apply(x.f.ctx, r, ms); err != nil {
-			x.t.Fatal(err)
-		}
-		return
+		return x.f.tab.Apply(x.f.ctx, r, ms)
 	}
 	batch := table.Batch{Revision: r, View: v, Writes: []table.Write{{Table: x.f.tn, Mutations: ms}}}
 	if len(joined) > 0 {
@@ -195,9 +196,7 @@ func (x *stagedRun) write(r table.Revision, v stagedView, l *stagedLine, joined 
 	if err == nil {
 		err = wait()
 	}
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	return err
 }
 
 // merge makes a branch visible. The two sides are the branch and the trunk. merge joins
@@ -219,7 +218,9 @@ func (x *stagedRun) merge(l *stagedLine) {
 	m := x.next(-1)
 	l.merge = m
 	if _, ok := x.f.s.(table.Batcher); ok {
-		x.write(m, stagedView{w: &x.w, at: m, low: low}, nil, joined, nil)
+		if err := x.write(m, stagedView{w: &x.w, at: m, low: low}, nil, joined, nil); err != nil {
+			x.t.Fatal(err)
+		}
 	}
 	x.trunk = append(x.trunk, m)
 }
@@ -299,4 +300,32 @@ func (x *stagedRun) look() {
 			x.f.compareFamilies(x.t, x.m, x.p, stagedView{w: &x.w, at: newest, line: l, both: true}, []table.Family{'c'})
 		}
 	}
+}
+
+// testStagedBase collects the state on which a branch is based, in a family whose collection
+// does not wait for branches. The branch changes the row only after the collection. The new
+// image must not hide cells of the trunk that the branch no longer sees.
+func testStagedBase(f *fixture) {
+	x := &stagedRun{f: f, unversioned: f.create(table.Spec{Families: families, Unversioned: true})}
+	x.w.of = map[table.Revision]*stagedLine{}
+	write := func(r table.Revision, v stagedView, l *stagedLine, row string) {
+		f.Helper()
+		if err := x.write(r, v, l, nil, []table.Mutation{mutation("row", row)}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	long := strings.Repeat("v", 70) // makes the row columnar
+	base, newest := x.next(-1), x.next(-1)
+	write(base, stagedView{w: &x.w, at: base}, nil, "c:p=1")
+	write(newest, stagedView{w: &x.w, at: newest}, nil, "c:q="+long)
+	f.collect(&table.Keep{Horizon: base, Families: map[table.Family]table.FamilyKeep{'c': {Horizon: newest}}}, "row")
+
+	own := x.next(0)
+	branch := &stagedLine{first: own, base: base, revisions: []table.Revision{own}}
+	x.w.lines, x.w.of[own] = []*stagedLine{branch}, branch
+	write(own, stagedView{w: &x.w, at: base, line: branch}, branch, "c:r="+long)
+	want := fmt.Sprintf("c:p=1@%d c:q=%s@%d", base, long, newest)
+	f.wantRow("row", table.Select{View: stagedView{w: &x.w, at: newest}}, want)
+	want += fmt.Sprintf(" c:r=%s@%d", long, own)
+	f.wantRow("row", table.Select{View: stagedView{w: &x.w, at: newest, line: branch, both: true}}, want)
 }
