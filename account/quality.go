@@ -8,7 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/ccojocar/zxcvbn-go"
+	"github.com/trustelem/zxcvbn"
+	"golang.org/x/text/encoding/charmap"
 )
 
 // A Demand is one value of pwdQuality: a property that new passwords must have or must
@@ -194,7 +195,7 @@ func distance(a, b string) int {
 
 // judged is the number of characters that cut keeps. The functions distance and strength,
 // whose work grows faster than the length of a text, judge only these characters.
-const judged = 100
+const judged = 64
 
 func cut(s string) string {
 	for i, n := 0, 0; i < len(s); n++ {
@@ -227,7 +228,8 @@ func hasPartOf(c *Candidate, types []string) bool {
 }
 
 // strength returns the score of zxcvbn for the password. The words in the entry's names, uid
-// and mail count as dictionary words.
+// and mail count as dictionary words. The score of texts that are not UTF-8 would be 0, so such a
+// password is read as ISO 8859-1.
 func strength(c *Candidate) int {
 	var words []string
 	for _, t := range []string{"uid", "cn", "sn", "givenName", "mail"} {
@@ -235,5 +237,9 @@ func strength(c *Candidate) int {
 			words = append(words, strings.FieldsFunc(strings.ToLower(cut(v)), func(r rune) bool { return isSpecial(r) })...)
 		}
 	}
-	return zxcvbn.PasswordStrength(cut(c.Password), words).Score
+	password := c.Password
+	if !utf8.ValidString(password) {
+		password, _ = charmap.ISO8859_1.NewDecoder().String(password) // there is a character for each byte
+	}
+	return zxcvbn.PasswordStrength(cut(password), words).Score
 }
