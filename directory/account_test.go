@@ -279,7 +279,7 @@ func TestDisabledAccountsCostAHash(t *testing.T) {
 		}
 	}
 	n = 0
-	if bindCode(t, d, annDN, "ann"); n != 1 {
-		t.Errorf("the right password: %d hashes", n)
+	if code := bindCode(t, d, annDN, "ann"); n != 1 || code != op.InvalidCredentials {
+		t.Errorf("the right password of a locked account: %v, %d hashes", code, n)
 	}
 }
