@@ -32,8 +32,10 @@ func (s *Set) Check(members func(group string) ([]dn.DN, error)) (all []Finding,
 		if o := s.impliedBy(i); o != nil {
 			found("changes nothing: %s says as much", o.Label())
 		}
-		if o := s.deniedBy(r); o != nil {
+		if o := s.deniedBy(r); o != nil && o.deniesSee(r) {
 			found("changes nothing: %s denies all of it", o.Label())
+		} else if o != nil {
+			found("allows only to see the entries: %s denies the rest", o.Label())
 		}
 	}
 	lifts, err := s.lifts(members)
@@ -154,6 +156,19 @@ func (s *Set) deniedBy(r *compiled) *compiled {
 		}
 	}
 	return nil
+}
+
+// deniesSee reports whether the deny rule c leaves nothing of the allow rule r, given that c
+// covers r. Rights on attributes include the right to see the entry, which c may not deny.
+func (c *compiled) deniesSee(r *compiled) bool {
+	var allowed, denied Rights
+	for i := range r.parts {
+		allowed |= r.parts[i].withSee(false)
+	}
+	for i := range c.parts {
+		denied |= c.parts[i].withSee(true)
+	}
+	return allowed&See == 0 || denied&See != 0
 }
 
 // covers reports whether the rule c applies wherever the rule o applies, and contains all
