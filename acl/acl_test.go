@@ -535,6 +535,23 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainManage checks that Explain lists a rule that allows the right manage for the rights
+// that administrators have, and not for the others: they cannot read passwords.
+func TestExplainManage(t *testing.T) {
+	w := newWorld(t, people, "| adm: allow users to manage")
+	p := w.as(ann)
+	z, err := p.Zone(w.name(bob).Parent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for typ, want := range map[string]string{"mail": "adm@cn=config", "userPassword": ""} {
+		a := p.Explain(z, w.entry(bob), Question{Right: Show, Type: w.schema.Attribute(typ)})
+		if got := strings.Join(a.Allow, " "); a.Allowed != (want != "") || got != want {
+			t.Errorf("%s: %+v", typ, a)
+		}
+	}
+}
+
 // TestExplainDeniedManage checks for which rights Explain lists a rule that denies the right
 // manage. Explain must list this rule for each right that the identity lacks because the
 // identity is not an administrator.

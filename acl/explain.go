@@ -18,8 +18,9 @@ type Question struct {
 // An Answer reports whether a right is granted, and which rules decide this.
 type Answer struct {
 	Allowed bool
-	// Allow are the labels of the rules that allow the right. If the identity is an
-	// administrator of the entry, Allow also contains the rules that allow the right manage.
+	// Allow are the labels of the rules that allow the right. If the identity has the right
+	// as an administrator of the entry, Allow also contains the rules that allow the right
+	// manage.
 	// Deny are the labels of the rules that deny the right. If the identity would be an
 	// administrator, and so have the right, without the rules that deny the right manage, Deny
 	// also contains those rules.
@@ -35,7 +36,7 @@ func (p *Program) Explain(z *Zone, e *Entry, q Question) Answer {
 	a := Answer{Allowed: d.answers(q)}
 	for _, r := range d.rules {
 		for i := range r.parts {
-			manages := d.manage && !r.Rule.Deny && r.parts[i].rights&Manage != 0
+			manages := d.manage && givenToManagers(q) && !r.Rule.Deny && r.parts[i].rights&Manage != 0
 			if !manages && !r.parts[i].answers(q, r.Rule.Deny, p) {
 				continue
 			}
