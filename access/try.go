@@ -220,7 +220,7 @@ func (out *Outcome) ask(x *two, q acl.Question) {
 // search.
 func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, base entry.ID, out *Outcome) error {
 	n := 0
-	tested := testedBy(t.state.Schema(), o.Filter)
+	tested, shown := testedBy(t.state.Schema(), o.Filter), requestedBy(t.state.Schema(), o.Attributes)
 	for found, err := range t.state.Search(ctx, partition.Query{Base: base, Scope: *o.Scope, Filter: filter.Const(filter.True)}) {
 		if err != nil {
 			return err
@@ -236,7 +236,7 @@ func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, ba
 		if err != nil {
 			return err
 		}
-		out.compare(x, o, tested)
+		out.compare(x, shown, tested)
 	}
 	return nil
 }
@@ -245,13 +245,13 @@ func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, ba
 // If the requester sees the entry under both sets of rules, it compares which of the requested
 // attributes are shown, and which of the attributes in the filter may be searched. Otherwise
 // it only compares whether the requester sees the entry.
-func (out *Outcome) compare(x *two, o *Operation, tested []*schema.AttributeType) {
+func (out *Outcome) compare(x *two, shown *requested, tested []*schema.AttributeType) {
 	if before, after := x.seen(0), x.seen(1); before != after || !before {
 		count(out.Less, out.More, "", before, after)
 		return
 	}
 	for _, a := range x.entry.Entry.Attributes {
-		if asksFor(o.Attributes, &a) {
+		if shown.has(a.Type) {
 			count(out.Less, out.More, a.Description(), shows(x.decisions[0], &a), shows(x.decisions[1], &a))
 		}
 	}
@@ -278,27 +278,35 @@ func shows(d *acl.Decision, a *entry.Attribute) bool {
 		slices.ContainsFunc(a.Values, func(v []byte) bool { return d.Value(a.Type, a.Options, v, acl.Show) })
 }
 
-// asksFor reports whether the attributes that a search requests include the attribute a. If the
-// search requests the attributes of an object class, asksFor assumes that these are all user
-// attributes. It ignores options. It returns false if the search requests the attribute only by
-// its OID, or only by a supertype.
-func asksFor(attributes []string, a *entry.Attribute) bool {
-	for _, name := range attributes {
-		name, _, _ = strings.Cut(name, ";")
+// requested are the attributes that a search requests.
+type requested struct {
+	user, operational bool // all user attributes, all operational attributes
+	types             []*schema.AttributeType
+}
+
+// requestedBy reads the attribute selectors of a search. It ignores options. If the search
+// requests the attributes of an object class, requestedBy assumes that these are all user
+// attributes.
+func requestedBy(sch *schema.Schema, selectors []string) *requested {
+	r := &requested{user: len(selectors) == 0}
+	for _, s := range selectors {
 		switch {
-		case name == "*" || strings.HasPrefix(name, "@"):
-			if !a.Type.Operational() {
-				return true
+		case s == "*" || strings.HasPrefix(s, "@"):
+			r.user = true
+		case s == "+":
+			r.operational = true
+		default:
+			name, _, _ := strings.Cut(s, ";")
+			if t := sch.Attribute(name); t != nil {
+				r.types = append(r.types, t)
 			}
-		case name == "+":
-			if a.Type.Operational() {
-				return true
-			}
-		case slices.ContainsFunc(a.Type.Names, func(n string) bool { return strings.EqualFold(n, name) }):
-			return true
 		}
 	}
-	return len(attributes) == 0 && !a.Type.Operational()
+	return r
+}
+
+func (r *requested) has(t *schema.AttributeType) bool {
+	return r.user && !t.Operational() || r.operational && t.Operational() || slices.ContainsFunc(r.types, t.Is)
 }
 
 // testedBy returns the types that the tests of a filter are about.
