@@ -421,6 +421,7 @@ func TestBadRules(t *testing.T) {
 		`a: allow users to use`:                                              "use stands alone",
 		`a: allow users to use sync in "ou=x"`:                               "cn=config",
 		`a: allow "uid={t},ou=people,dc=x" to read in "uidNumber={t}"`:       "compared alike",
+		`a: allow "uid={t},uidNumber={t},dc=x" to read in "uid={t}"`:         "compared alike",
 	} {
 		r, err := Parse(rule)
 		if err != nil {

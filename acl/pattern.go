@@ -65,6 +65,14 @@ func parsePattern(s string, sch *schema.Schema) (pattern, error) {
 			return nil, fmt.Errorf("the name %q: %w", s, err)
 		}
 	}
+	forms := p.variables()
+	for _, r := range p {
+		for _, a := range r.open {
+			if a.variable != "" && forms[a.variable] != a.form {
+				return nil, fmt.Errorf("the name %q: {%s} stands for values of attributes that are not compared alike", s, a.variable)
+			}
+		}
+	}
 	return p, nil
 }
 
@@ -163,8 +171,8 @@ func pieces(t *schema.AttributeType, parts []string, sch *schema.Schema) (func([
 	return test.Holds, nil
 }
 
-// variables returns the variables of the pattern with the forms of their values. For a
-// variable that occurs several times, it returns the form of the last occurrence.
+// variables returns the variables of the pattern with the forms of their values. A variable that
+// occurs several times has the same form everywhere.
 func (p pattern) variables() map[string]*schema.Form {
 	all := map[string]*schema.Form{}
 	for _, r := range p {
