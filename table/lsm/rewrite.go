@@ -63,14 +63,31 @@ func (w *writer) insert(d *delta) error {
 	v := &vs[i]
 	v.del = v.del || d.del
 	v.cells = table.LastOfEach(slices.Concat(v.cells, d.cells))
-	// Reads of a columnar row find the visible cells by the revisions of its columns. So
-	// late cells must also be written as columns, in particular tombstones.
 	if slices.ContainsFunc(vs, func(v version) bool { return v.marker }) {
-		if err := w.putColumns(d, d.cells); err != nil {
+		if err := w.putColumns(d, w.lateColumns(d, vs)); err != nil {
 			return err
 		}
 	}
 	return w.replay(d, vs, w.rev)
+}
+
+// lateColumns returns the cells that insert must write as columns of a columnar row, because reads
+// find the visible cells of such a row by the revisions of its columns. They are the late cells,
+// and the newer tombstones of their columns. These tombstones may be in images only: when the row
+// became columnar, there was nothing that they had to hide.
+func (w *writer) lateColumns(d *delta, vs []version) []table.Cell {
+	cells := slices.Clone(d.cells)
+	for _, v := range vs {
+		if v.marker || v.rev <= w.rev {
+			continue
+		}
+		for _, c := range v.cells {
+			if _, late := slices.BinarySearchFunc(d.cells, c, table.Cell.Compare); late && c.Tombstone {
+				cells = append(cells, c)
+			}
+		}
+	}
+	return cells
 }
 
 // replay computes the images of a row from the changes of its revisions. It writes only

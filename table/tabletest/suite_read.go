@@ -158,6 +158,13 @@ func testLate(f *fixture) {
 	f.put(45, "row", "!c:u=45")
 	f.wantRow("row", table.Select{}, "c:u=50@50")
 	f.wantRow("row", table.Select{View: at(44)}, "a:w=25@25 a:x=30@30 "+big+"@40 c:v=35@35")
+
+	// A tombstone that was there before the row became columnar hides a late cell.
+	f.put(7, "columnar", "c:x- c:y=7")
+	f.put(17, "columnar", big)
+	f.put(2, "columnar", "c:x=2")
+	f.wantRow("columnar", table.Select{View: at(6)}, "c:x=2@2")
+	f.wantRow("columnar", table.Select{}, big+"@17 c:y=7@7")
 }
 
 func testFamilies(f *fixture) {
