@@ -142,11 +142,6 @@ func isDirectly(ctx context.Context, s *partition.Snapshot, name, group dn.DN) (
 	if err != nil {
 		return false, err
 	}
-	named := dn.NameOf(name)
-	for _, t := range MemberTypes(s.Schema()) {
-		if has, err := referrers.Holds(ctx, s, at.ID, t, named); has || err != nil {
-			return has, err
-		}
-	}
-	return false, nil
+	under, err := referrers.NamedUnder(ctx, s, at.ID, MemberTypes(s.Schema()), dn.NameOf(name), true)
+	return len(under) > 0, err
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
@@ -147,4 +148,13 @@ func BenchmarkGroups(b *testing.B) {
 		many = append(many, search(fmt.Sprintf("(uid=u%d)", i), "isMemberOf")...)
 	}
 	b.Run("ShownNestedOfMany", func(b *testing.B) { run(b, s, op.Success, 1, many) })
+	var besideMany []op.Request // each request is for another member of the same group
+	in := group(1) + "))"
+	for i := range members[1] {
+		if name := string(members[1][i]); strings.HasPrefix(name, "uid=u") {
+			uid, _, _ := strings.Cut(name, ",")
+			besideMany = append(besideMany, search("(&("+uid+")(memberOf="+in, "uid")...)
+		}
+	}
+	b.Run("BesideOfMany", func(b *testing.B) { run(b, s, op.Success, 1, besideMany) })
 }

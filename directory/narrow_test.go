@@ -2,6 +2,8 @@ package directory_test
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -118,6 +120,44 @@ func TestVisibilityOfWideEntries(t *testing.T) {
 		}
 		if got := c.found("base: dc=example,dc=com", "scope: children", "filter: (objectClass=*)"); got != want {
 			t.Errorf("%s: %s", rule, got)
+		}
+	}
+}
+
+// TestMembersOfWideGroups tests whether people are members of a group with very many members,
+// while members come and go. The first people whom a search tests are looked up in the index,
+// and the others in the group.
+func TestMembersOfWideGroups(t *testing.T) {
+	c, _ := newNarrow(t)
+	const wide = "cn=wide,ou=groups,dc=example,dc=com"
+	member := func(i int) string { return fmt.Sprintf("member: uid=p%d,ou=people,dc=example,dc=com", i) }
+	group := []string{"dn: " + wide, "objectClass: groupOfNames", "cn: wide"}
+	in := map[int]bool{}
+	for i := range 2000 {
+		if i < 50 {
+			in[i] = true
+			group = append(group, member(i))
+		}
+		group = append(group, fmt.Sprintf("member: uid=%d,dc=example,dc=com", i))
+	}
+	c.must("add", group...)
+	for _, change := range []struct {
+		kind string
+		who  int
+	}{{"add", 70}, {"delete", 3}, {"add", 3}, {"delete", 0}, {"add", 99}, {"delete", 70}} {
+		out := strings.Fields(c.found("base: dc=example,dc=com", "scope: sub", "filter: (&(sn=P)(!(memberOf="+wide+")))"))
+		if len(out) != 100-len(in) || slices.ContainsFunc(out, func(rdn string) bool { i, _ := strconv.Atoi(rdn[len("uid=p"):]); return in[i] }) {
+			t.Fatalf("before %s %d: not members: %v", change.kind, change.who, out)
+		}
+		for i := range 100 {
+			got := c.found("base: dc=example,dc=com", "scope: sub", fmt.Sprintf("filter: (&(uid=p%d)(memberOf=%s))", i, wide))
+			if (got != "") != in[i] {
+				t.Fatalf("before %s %d: member p%d: found %q", change.kind, change.who, i, got)
+			}
+		}
+		c.must("modify", "dn: "+wide, change.kind+" "+member(change.who))
+		if in[change.who] = true; change.kind == "delete" {
+			delete(in, change.who)
 		}
 	}
 }

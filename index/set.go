@@ -52,6 +52,12 @@ func (s *Set) Parent(i int) entry.ID {
 	return s.parents[s.of[i]]
 }
 
+// Has reports whether the set contains an entry.
+func (s *Set) Has(id entry.ID) bool {
+	_, found := slices.BinarySearchFunc(s.ids, id, entry.ID.Compare)
+	return found
+}
+
 // Append adds an entry. The id must be greater than all ids in the set.
 func (s *Set) Append(id, parent entry.ID) {
 	p := s.parentNumber(parent)

@@ -26,9 +26,12 @@ func Of(ctx context.Context, s *partition.Snapshot, names []*dn.Name, types []*s
 	return search.Referrers(ctx, s.State(), names, types, most, cost)
 }
 
-// Holds reports whether an entry has a name as a value of a type, under any options. Unlike
-// [partition.Snapshot.Compare], Holds returns no error if the entry or the attribute does not
-// exist.
-func Holds(ctx context.Context, s *partition.Snapshot, id entry.ID, t *schema.AttributeType, name *dn.Name) (bool, error) {
-	return s.State().Holds(ctx, id, t, name)
+// NamedUnder returns those of the types under which an entry has a name as a value, under any
+// options. It returns no types if the entry does not exist.
+//
+// Callers should set fill, unless they look up many names once. NamedUnder then keeps what it reads
+// from the indexes of the types, so that the name is found faster the next time, in this entry and
+// in others.
+func NamedUnder(ctx context.Context, s *partition.Snapshot, id entry.ID, types []*schema.AttributeType, name *dn.Name, fill bool) ([]*schema.AttributeType, error) {
+	return search.NamedUnder(ctx, s.State(), id, types, name, fill)
 }

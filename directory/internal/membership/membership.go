@@ -55,10 +55,11 @@ func Of(ctx context.Context, req *request.Request, name *dn.Name, nested bool, r
 
 // A walk follows groups up from members, or down from groups.
 type walk struct {
-	req   *request.Request
-	right acl.Rights
-	cost  partition.Cost
-	seen  map[entry.ID]bool // groups on the way up
+	req    *request.Request
+	right  acl.Rights
+	cost   partition.Cost
+	seen   map[entry.ID]bool // groups on the way up
+	tested int               // how many entries were tested for being direct members of a group
 }
 
 // The method "up" yields the groups that an entry is in, each group once and the nearest first.
@@ -179,6 +180,10 @@ func (w *walk) allows(ctx context.Context, g *partition.Result, found []referrer
 	return false, nil
 }
 
+// maxFilling is how many entries that a request tests may be added to the cache. A search that
+// tests more than a few entries looks up most of them once.
+const maxFilling = 16
+
 // The method "has" reports whether a group names a member by a value on which the requester has
 // the walk's right.
 func (w *walk) has(ctx context.Context, g partition.Located, name *dn.Name) (bool, error) {
@@ -186,13 +191,7 @@ func (w *walk) has(ctx context.Context, g partition.Located, name *dn.Name) (boo
 	if err != nil {
 		return false, err
 	}
-	for _, t := range w.req.Known.Members {
-		if !may(t, []byte(name.String())) {
-			continue
-		}
-		if has, err := referrers.Holds(ctx, w.req.Snapshot, g.ID, t, name); has || err != nil {
-			return has, err
-		}
-	}
-	return false, nil
+	w.tested++
+	under, err := referrers.NamedUnder(ctx, w.req.Snapshot, g.ID, w.req.Known.Members, name, w.tested <= maxFilling)
+	return slices.ContainsFunc(under, func(t *schema.AttributeType) bool { return may(t, []byte(name.String())) }), err
 }

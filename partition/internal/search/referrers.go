@@ -52,6 +52,52 @@ func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types [
 	return r.found, nil
 }
 
+// NamedUnder returns those of the types under which an entry has a name as a value, under any
+// options. It returns no types if the entry does not exist.
+//
+// The values of a wide entry are not in the cache. So NamedUnder uses the postings of the name, if
+// they are in the cache. If fill is set, it reads them from the indexes into the cache. This takes
+// twice as long as reading the entry's values, but pays if the name is looked up again, in the same
+// entry or in others.
+func NamedUnder(ctx context.Context, s *state.Snapshot, id entry.ID, types []*schema.AttributeType, name *dn.Name, fill bool) (under []*schema.AttributeType, err error) {
+	i, err := s.Item(ctx, id)
+	if err != nil || i == nil {
+		return nil, err
+	}
+	r := referrers{s: s, names: []*dn.Name{name}}
+	if i.Entry == nil && !slices.ContainsFunc(types, func(t *schema.AttributeType) bool { return !r.addIndexed(t) }) && len(r.stored) > 0 {
+		kept := []*cache.Referrers{r.recall(name)}
+		if kept[0] == nil && fill {
+			if kept, err = r.postings(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if kept[0] != nil {
+			return r.naming(id, kept[0]), nil
+		}
+	}
+	for _, t := range types {
+		held, err := s.Holds(ctx, id, t, name)
+		if err != nil {
+			return nil, err
+		}
+		if held {
+			under = append(under, t)
+		}
+	}
+	return under, nil
+}
+
+// naming returns the types under which the entry has the name of the postings.
+func (r *referrers) naming(id entry.ID, postings *cache.Referrers) (under []*schema.AttributeType) {
+	for n, set := range postings.Sets {
+		if set.Has(id) {
+			under = append(under, r.asked[n])
+		}
+	}
+	return under
+}
+
 // referrers gathers the result of Referrers.
 type referrers struct {
 	s     *state.Snapshot
@@ -81,6 +127,22 @@ func (r *referrers) lookUp(ctx context.Context) error {
 	if len(r.stored) == 0 {
 		return nil
 	}
+	kept, err := r.postings(ctx)
+	if err != nil {
+		return err
+	}
+	named, err := namesOf(ctx, r.s, kept)
+	if err != nil {
+		return err
+	}
+	for of, k := range kept {
+		r.add(of, k.Sets, named[of])
+	}
+	return nil
+}
+
+// postings returns the postings of each name, from the cache or from the indexes.
+func (r *referrers) postings(ctx context.Context) ([]*cache.Referrers, error) {
 	kept := make([]*cache.Referrers, len(r.names))
 	var missing []int // indexes of the names that are not in memory
 	for of, name := range r.names {
@@ -91,21 +153,14 @@ func (r *referrers) lookUp(ctx context.Context) error {
 	if len(missing) > 0 {
 		read, err := r.read(ctx, missing)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i, of := range missing {
 			kept[of] = read[i]
 			r.keep(r.names[of], read[i])
 		}
 	}
-	named, err := namesOf(ctx, r.s, kept)
-	if err != nil {
-		return err
-	}
-	for of, k := range kept {
-		r.add(of, k.Sets, named[of])
-	}
-	return nil
+	return kept, nil
 }
 
 func (r *referrers) add(of int, sets []*index.Set, names [][]*dn.Name) {
