@@ -57,7 +57,7 @@ func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types [
 //
 // The values of a wide entry are not in the cache. So NamedUnder uses the postings of the name, if
 // they are in the cache. If fill is set, it reads them from the indexes into the cache. This takes
-// twice as long as reading the entry's values, but pays if the name is looked up again, in the same
+// longer than reading the entry's values, but the name is found faster the next time, in the same
 // entry or in others.
 func NamedUnder(ctx context.Context, s *state.Snapshot, id entry.ID, types []*schema.AttributeType, name *dn.Name, fill bool) (under []*schema.AttributeType, err error) {
 	i, err := s.Item(ctx, id)
