@@ -142,6 +142,7 @@ func isDirectly(ctx context.Context, s *partition.Snapshot, name, group dn.DN) (
 	if err != nil {
 		return false, err
 	}
-	under, err := referrers.NamedUnder(ctx, s, at.ID, MemberTypes(s.Schema()), dn.NameOf(name), true)
+	// A rule is tested for all entries that a search finds, so nothing is added to the cache.
+	under, err := referrers.NamedUnder(ctx, s, at.ID, MemberTypes(s.Schema()), dn.NameOf(name), false)
 	return len(under) > 0, err
 }

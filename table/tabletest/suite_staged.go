@@ -159,12 +159,14 @@ func (x *stagedRun) commit(l *stagedLine) {
 	v := stagedView{w: &x.w, at: r}
 	if l != nil {
 		v.at, v.line = l.base, l
-		l.revisions = append(l.revisions, r)
-	} else {
-		x.trunk = append(x.trunk, r)
 	}
 	if err := x.write(r, v, l, nil, ms); err != nil {
 		x.t.Fatal(err)
+	}
+	if l != nil {
+		l.revisions = append(l.revisions, r)
+	} else {
+		x.trunk = append(x.trunk, r)
 	}
 	for _, m := range ms {
 		x.m.events = append(x.m.events, event{r, m})
