@@ -16,11 +16,14 @@ const (
 	stepEvery = 1000
 )
 
-// ValueRange reads n values of one description of a wide entry. The first value that it reads
-// has the number start, where 0 is the number of the description's first value. ValueRange
-// also reports whether there are more values. It begins to read at the nearest known step at
-// or before the value with the number start (see cache.RangeSteps).
+// ValueRange reads n values of one description of an entry, which may be wide. The first value that
+// it reads has the number start, where 0 is the number of the description's first value.
+// ValueRange also reports whether there are more values. It begins to read at the nearest known
+// step at or before the value with the number start (see cache.RangeSteps).
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, start, n int) (values [][]byte, more bool, err error) {
+	if s.isKnownToLack(id, t, options) {
+		return nil, false, nil
+	}
 	key := cache.ValuesKey{ID: id, Typ: t, Text: options}
 	l := s.rangeSteps(key)
 	step := min(start/stepEvery, len(l.Starts))
@@ -58,6 +61,13 @@ func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.Attrib
 		s.Catalog.Cache.RangeSteps.Set(key, &cache.RangeSteps{AsOf: l.AsOf, Starts: grown})
 	}
 	return values, more, nil
+}
+
+// isKnownToLack reports whether the entry is in the cache and does not have the description.
+func (s *Snapshot) isKnownToLack(id entry.ID, t *schema.AttributeType, options string) bool {
+	i := s.Current(id)
+	return i != nil && i.Entry != nil && !t.Secret() &&
+		!slices.ContainsFunc(i.Entry.Attributes, func(a entry.Attribute) bool { return a.Type == t && a.Options == options })
 }
 
 // rangeSteps returns the cached steps of an attribute. If there are none or they are no longer
