@@ -35,7 +35,7 @@ func (s *Set) Check(members func(group string) ([]dn.DN, error)) (all []Finding,
 		if o := s.deniedBy(r); o != nil && o.deniesSee(r) {
 			found("changes nothing: %s denies all of it", o.Label())
 		} else if o != nil {
-			found("allows only to see the entries: %s denies the rest", o.Label())
+			found("lets nobody do more than see the entries: %s denies the rest", o.Label())
 		}
 	}
 	lifts, err := s.lifts(members)
@@ -158,8 +158,8 @@ func (s *Set) deniedBy(r *compiled) *compiled {
 	return nil
 }
 
-// deniesSee reports whether the deny rule c leaves nothing of the allow rule r, given that c
-// covers r. Rights on attributes include the right to see the entry, which c may not deny.
+// deniesSee reports whether the deny rule c, which covers the allow rule r, also denies the right
+// to see the entry, or r does not allow it. A rule that allows a right on attributes allows it.
 func (c *compiled) deniesSee(r *compiled) bool {
 	var allowed, denied Rights
 	for i := range r.parts {

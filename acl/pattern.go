@@ -69,7 +69,7 @@ func parsePattern(s string, sch *schema.Schema) (pattern, error) {
 	for _, r := range p {
 		for _, a := range r.open {
 			if a.variable != "" && forms[a.variable] != a.form {
-				return nil, fmt.Errorf("the name %q: {%s} stands for values of attributes that are not compared alike", s, a.variable)
+				return nil, fmt.Errorf("the name %q has {%s} in attributes that are not compared alike", s, a.variable)
 			}
 		}
 	}

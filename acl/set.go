@@ -430,7 +430,7 @@ func (c *compiled) checkBound(v string, form *schema.Form) error {
 		for _, s := range t {
 			f, ok := s.name.variables()[v]
 			if ok && f != form {
-				return fmt.Errorf("{%s} stands for values of attributes that are not compared alike", v)
+				return fmt.Errorf("{%s} is in attributes that are not compared alike", v)
 			}
 			bound = bound || ok
 		}

@@ -12,9 +12,9 @@ type EntryRef struct{ ID, Parent entry.ID }
 
 // Related returns a Test like t for values that no entry stores, because they are computed
 // from other entries. The call holds(name) must report whether the entry with the name
-// matches. The Source must be an [EntrySource]; no other Source matches. The iterator list must yield all entries that match, always in the same order; it
-// may yield an entry more than once. If these entries cannot be listed, list must be nil. If
-// list yields an error, the search ends.
+// matches. The Source must be an [EntrySource]; no other Source matches. The iterator list must
+// yield all entries that match, always in the same order; it may yield an entry more than once.
+// If these entries cannot be listed, list must be nil. If list yields an error, the search ends.
 func (t *Test) Related(holds func(name *dn.Name) bool, list iter.Seq2[EntryRef, error]) *Test {
 	c := t.Computed(func(e Source) bool {
 		s, ok := e.(*EntrySource)

@@ -64,20 +64,18 @@ func NamedUnder(ctx context.Context, s *state.Snapshot, id entry.ID, types []*sc
 	if err != nil || i == nil {
 		return nil, err
 	}
-	r := referrers{s: s, names: []*dn.Name{name}}
-	if i.Entry == nil && !slices.ContainsFunc(types, func(t *schema.AttributeType) bool { return !r.addIndexed(t) }) && len(r.stored) > 0 {
-		kept := []*cache.Referrers{r.recall(name)}
-		if kept[0] == nil && fill {
-			if kept, err = r.postings(ctx); err != nil {
-				return nil, err
-			}
+	if i.Entry == nil {
+		r := referrers{s: s, names: []*dn.Name{name}}
+		postings, err := r.posting(ctx, types, fill)
+		if err != nil {
+			return nil, err
 		}
-		if kept[0] != nil {
-			return r.naming(id, kept[0]), nil
+		if postings != nil {
+			return r.naming(id, postings), nil
 		}
 	}
 	for _, t := range types {
-		held, err := s.Holds(ctx, id, t, name)
+		held, err := s.Holds(ctx, id, i, t, name)
 		if err != nil {
 			return nil, err
 		}
@@ -86,6 +84,23 @@ func NamedUnder(ctx context.Context, s *state.Snapshot, id entry.ID, types []*sc
 		}
 	}
 	return under, nil
+}
+
+// posting adds the types to r, and returns the postings of the only name in r. It returns nil if a
+// type has no index, or if the postings are not in the cache and fill is not set.
+func (r *referrers) posting(ctx context.Context, types []*schema.AttributeType, fill bool) (*cache.Referrers, error) {
+	unindexed := func(t *schema.AttributeType) bool { return !r.addIndexed(t) }
+	switch {
+	case len(types) == 0 || slices.ContainsFunc(types, unindexed):
+		return nil, nil
+	case !fill:
+		return r.recall(r.names[0]), nil
+	}
+	all, err := r.postings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
 }
 
 // naming returns the types under which the entry has the name of the postings.

@@ -522,15 +522,11 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 	return held, err
 }
 
-// Holds reports whether an entry has a value of a type, under any options. The type must have
-// an equality rule. Unlike Compare, Holds returns no error if the entry or the attribute does
-// not exist, or if the value has bad syntax. It normalises the value only if the entry has the
-// attribute.
-func (s *Snapshot) Holds(ctx context.Context, id entry.ID, t *schema.AttributeType, name *dn.Name) (bool, error) {
-	i, err := s.Item(ctx, id)
-	if err != nil || i == nil {
-		return false, err
-	}
+// Holds reports whether an entry, of which i is the item, has a name as a value of a type, under
+// any options. The type must have an equality rule. Unlike Compare, Holds returns no error if the
+// attribute does not exist, or if the value has bad syntax. It normalises the value only if the
+// entry has the attribute.
+func (s *Snapshot) Holds(ctx context.Context, id entry.ID, i *cache.Item, t *schema.AttributeType, name *dn.Name) (bool, error) {
 	if i.Entry != nil && !slices.ContainsFunc(i.Entry.Attributes, func(a entry.Attribute) bool { return a.Type.Is(t) }) {
 		return false, nil
 	}

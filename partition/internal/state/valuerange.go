@@ -66,8 +66,7 @@ func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.Attrib
 // isKnownToLack reports whether the entry is in the cache and does not have the description.
 func (s *Snapshot) isKnownToLack(id entry.ID, t *schema.AttributeType, options string) bool {
 	i := s.Current(id)
-	return i != nil && i.Entry != nil && !t.Secret() &&
-		!slices.ContainsFunc(i.Entry.Attributes, func(a entry.Attribute) bool { return a.Type == t && a.Options == options })
+	return i != nil && i.Entry != nil && !t.Secret() && i.Entry.Find(t, options) == nil
 }
 
 // rangeSteps returns the cached steps of an attribute. If there are none or they are no longer
