@@ -47,7 +47,8 @@ type figures struct {
 	t *testing.T
 	p *partition.Partition
 
-	thread string // of the manager, below /proc
+	thread  string           // of the manager, below /proc
+	moments []table.Revision // states that were the newest during the last call of commit
 }
 
 // TestViewFigures prints what views cost. It checks that the views are kept and that the
@@ -95,6 +96,7 @@ func TestViewFigures(t *testing.T) {
 		kept.add(f.commit("with five views"))
 		managing += f.managerCPU() - before
 		f.awaitKept()
+		f.readPast()
 		stop()
 		alone.add(f.commit("without a manager"))
 		stop = f.keep()
@@ -191,6 +193,7 @@ func (f *figures) commit(when string) costs {
 	var lags []time.Duration
 	var done atomic.Bool
 	var all sync.WaitGroup
+	f.moments = nil
 	spent := cpu()
 	begin := time.Now()
 	for range committers {
@@ -213,6 +216,9 @@ func (f *figures) commit(when string) costs {
 	for time.Since(begin) < *viewLoad {
 		time.Sleep(10 * time.Millisecond)
 		lags = append(lags, views.ProgressOf(f.p).Age)
+		s := f.p.Snapshot()
+		f.moments = append(f.moments, s.Revision())
+		s.Close()
 	}
 	done.Store(true)
 	all.Wait()
@@ -220,6 +226,31 @@ func (f *figures) commit(when string) costs {
 	f.t.Logf("%s: %.0f commits/s, %v of CPU each, p50 %v, p99 %v; lag p50 %v, p99 %v", when, float64(len(times))/time.Since(begin).Seconds(),
 		c.each(), c.percent(50), c.percent(99), quantile(lags, 50).Round(time.Millisecond), quantile(lags, 99).Round(time.Millisecond))
 	return c
+}
+
+// readPast reads the totals of departments at moments of the last call of commit.
+func (f *figures) readPast() {
+	ctx := context.Background()
+	var times []time.Duration
+	for range 500 {
+		begin := time.Now()
+		s, err := f.p.At(ctx, f.moments[rand.IntN(len(f.moments))])
+		must(f.t, err)
+		d, err := views.Find(ctx, s, name("cn=totals0,cn=views"))
+		must(f.t, err)
+		records, err := views.Read(ctx, s, d, views.ReadOptions{})
+		must(f.t, err)
+		times = append(times, time.Since(begin))
+		sum := int64(0)
+		for _, r := range records {
+			sum += r.Count
+		}
+		if sum != int64(*viewPeople) {
+			f.t.Fatalf("at %d the departments have %d people, want %d", s.Revision(), sum, *viewPeople)
+		}
+		s.Close()
+	}
+	f.t.Logf("totals of %d moments of the past read: p50 %v, p99 %v", len(times), quantile(times, 50), quantile(times, 99))
 }
 
 func quantile(all []time.Duration, percent int) time.Duration {
