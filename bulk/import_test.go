@@ -114,6 +114,8 @@ func TestChildrenFirst(t *testing.T) {
 	text := "dn: dc=example,dc=com\nobjectClass: domain\n\n" +
 		entry("ou=d,ou=c,ou=b,ou=a,dc=example,dc=com") + entry("ou=c,ou=b,ou=a,dc=example,dc=com") +
 		entry("ou=b,ou=a,dc=example,dc=com") + entry("ou=a,dc=example,dc=com")
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
 	p := openMem(t)
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", text)}})
 	got := names(export(t, p, bulk.ExportOptions{}))
@@ -122,7 +124,7 @@ func TestChildrenFirst(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("exported in the order %q", got)
 	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "ldapd-import-*")); len(left) > 0 {
+	if left, _ := os.ReadDir(temp); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 }

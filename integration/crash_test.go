@@ -228,6 +228,17 @@ func awaitWriter(t *testing.T, p *process) {
 	}
 }
 
+// persist makes an update, and makes it again while the server refuses it with unavailable (52),
+// as the documentation tells clients to do: a busy machine may not renew a lease in time, and a
+// server that has lost its slot takes no writes until it has another one.
+func persist(update func() error) error {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if err := update(); code(err) != ldap.LDAPResultUnavailable || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
 // ldapChanger makes changes over LDAP.
 type ldapChanger struct{ *ldap.Conn }
 

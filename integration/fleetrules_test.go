@@ -87,7 +87,7 @@ func newRuled(t *testing.T, f *fleet) *ruled {
 	x := &ruled{fleet: f}
 	c := f.seats[0].process().admin()
 	defer c.Close()
-	if err := c.Modify(x.rules(0, true)); err != nil {
+	if err := persist(func() error { return c.Modify(x.rules(0, true)) }); err != nil {
 		t.Fatal(err)
 	}
 	return x

@@ -53,7 +53,8 @@ func (s *shelves) define() {
 	r := ldap.NewModifyRequest(subschemaDN, nil)
 	r.Add("attributeTypes", []string{shelfMany})
 	r.Add("objectClasses", []string{shelved})
-	if err := s.servers[0].admin().Modify(r); err != nil {
+	c := s.servers[0].admin()
+	if err := persist(func() error { return c.Modify(r) }); err != nil {
 		s.t.Fatal(err)
 	}
 	for _, p := range s.servers {
@@ -90,7 +91,7 @@ func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 	r.Attribute("objectClass", []string{"device", "shelved"})
 	r.Attribute("shelf", values)
 	began := time.Now()
-	err := c.Add(r)
+	err := persist(func() error { return c.Add(r) })
 	took := int64(time.Since(began))
 	for old := s.longest.Load(); old < took && !s.longest.CompareAndSwap(old, took); {
 		old = s.longest.Load()
@@ -106,7 +107,7 @@ func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 		s.t.Errorf("add %s: %v", dn, err)
 	}
 	if err == nil && len(values) == 2 {
-		if err := c.Del(ldap.NewDelRequest(dn, nil)); err != nil {
+		if err := persist(func() error { return c.Del(ldap.NewDelRequest(dn, nil)) }); err != nil {
 			s.t.Errorf("delete %s: %v", dn, err)
 		}
 	}
@@ -167,7 +168,7 @@ func (s *shelves) refuse() {
 		wantCode(s.t, "a change that an entry is against", err, ldap.LDAPResultUnwillingToPerform)
 		return nil
 	})
-	if err := c.Del(ldap.NewDelRequest(dn, nil)); err != nil {
+	if err := persist(func() error { return c.Del(ldap.NewDelRequest(dn, nil)) }); err != nil {
 		s.t.Fatal(err)
 	}
 }

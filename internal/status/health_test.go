@@ -48,7 +48,7 @@ func TestFaults(t *testing.T) {
 			for path, want := range map[string]string{"/live": c.live, "/ready": c.reads, "/ready?for=reads": c.reads, "/ready?for=writes": c.writes} {
 				begun := time.Now()
 				code, what, texts := ask(t, s.URL+path)
-				if took := time.Since(begun); took > 2*time.Second {
+				if took := time.Since(begun); took > 20*time.Second {
 					t.Errorf("%s took %v", path, took)
 				}
 				if strings.Join(what, " ") != want || (code == http.StatusOK) != (want == "") || want != "" && !strings.Contains(texts, c.text) {

@@ -354,7 +354,7 @@ func TestFaults(t *testing.T) {
 			for range n {
 				r.serve(search("dc=example,dc=com", op.BaseObject, "(objectClass=*)"))
 			}
-			if took := time.Since(begun); took > 10*time.Second {
+			if took := time.Since(begun); took > time.Minute {
 				t.Errorf("%d searches took %v", n, took)
 			}
 			if name != "hangs" {
@@ -369,7 +369,7 @@ func TestFaults(t *testing.T) {
 			defer cancel()
 			begun = time.Now()
 			_ = r.Close(ctx)
-			if took := time.Since(begun); took > 2*time.Second {
+			if took := time.Since(begun); took > 20*time.Second {
 				t.Errorf("closing took %v", took)
 			}
 			r.expect(t, 0, n+2) // including the bind, and a search that the first search needs

