@@ -298,7 +298,8 @@ type configured struct {
 	p       *partition.Partition
 	indexes []configure.Index // the indexes before the import; nil: unchanged
 	unique  []configure.Unique
-	refers  []configure.Reference
+	refers  []configure.Reference  // references that were made
+	ended   []configure.Reference  // references that were ended
 	scopes  map[entry.ID]dn.DN     // names of the bases of unique attributes
 	access  bool                   // access rules were set
 	rules   []partition.AccessRule // the access rules before
@@ -309,11 +310,11 @@ type configured struct {
 }
 
 // takeConfiguration applies the shared configuration in record x. In a directory without
-// entries it replaces the present indexes and the default password policy. It also replaces the
-// access rules if the record has access rules. In a directory with entries it adds the missing
-// indexes, and sets the access rules or the default password policy only if there are none. In
-// both cases it adds the missing unique attributes and references. A record of another server
-// does not change the indexes. The naming contexts are added later, with the entries.
+// entries it replaces the present indexes, references and default password policy. It also
+// replaces the access rules if the record has access rules. In a directory with entries it adds
+// the missing indexes and references, and sets the access rules or the default password policy
+// only if there are none. In both cases it adds the missing unique attributes. A record of
+// another server does not change the indexes, and ends no reference. The naming contexts are added later, with the entries.
 func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, x *item) (*configured, error) {
 	d := &configured{p: p, scopes: map[entry.ID]dn.DN{}}
 	if x == nil {
@@ -327,7 +328,7 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 		o.Note(text)
 	}
 	if !c.foreign {
-		err = d.index(ctx, c, o)
+		err = d.replace(ctx, c, o)
 	}
 	if err == nil {
 		err = d.makeUnique(ctx, c)
@@ -353,8 +354,9 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 	return d, nil
 }
 
-// index sets the indexes.
-func (d *configured) index(ctx context.Context, c *configuration, o *Options) error {
+// The method "replace" sets the indexes. In a directory without entries it first ends the
+// references that the record lacks, because a reference needs its index.
+func (d *configured) replace(ctx context.Context, c *configuration, o *Options) error {
 	s := d.p.Snapshot()
 	empty, err := transfer.Empty(ctx, s)
 	s.Close()
@@ -365,6 +367,8 @@ func (d *configured) index(ctx context.Context, c *configuration, o *Options) er
 	want := c.indexes
 	if !empty {
 		want = d.lacking(before, c.indexes, o)
+	} else if err := d.endReferences(ctx, c); err != nil {
+		return err
 	}
 	if slices.Equal(before, want) {
 		return nil
@@ -425,6 +429,21 @@ func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
 	return nil
 }
 
+// endReferences ends the references that are not in the record.
+func (d *configured) endReferences(ctx context.Context, c *configuration) error {
+	there, err := configure.References(d.p)
+	for _, r := range there {
+		if slices.Contains(c.refers, r) {
+			continue
+		}
+		if err := configure.SetReference(ctx, d.p, r, false); err != nil {
+			return err
+		}
+		d.ended = append(d.ended, r)
+	}
+	return err
+}
+
 // makeFollow makes attributes references: when an entry is renamed or moved, the values
 // that name the entry change too.
 func (d *configured) makeFollow(ctx context.Context, c *configuration) error {
@@ -480,7 +499,7 @@ func (d *configured) setPolicy(ctx context.Context, c *configuration) error {
 }
 
 // takeBack undoes the changes of the configuration after an import has failed.
-func (d *configured) takeBack(ctx context.Context) error {
+func (d *configured) takeBack(ctx context.Context) (err error) {
 	for _, u := range slices.Backward(d.unique) {
 		if err := configure.SetUnique(ctx, d.p, u, false); err != nil {
 			return fmt.Errorf("%s stays unique: %w", u.Attribute, err)
@@ -493,6 +512,13 @@ func (d *configured) takeBack(ctx context.Context) error {
 		}
 	}
 	d.refers = nil
+	defer func() {
+		for _, r := range d.ended { // when their indexes are there again
+			if err == nil {
+				err = configure.SetReference(ctx, d.p, r, true)
+			}
+		}
+	}()
 	if d.access {
 		old := func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) { return d.rules, nil }
 		if err := configure.SetAccess(ctx, d.p, partition.By{}, old); err != nil {

@@ -7,6 +7,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
@@ -50,5 +52,37 @@ func TestDeleteLargeTree(t *testing.T) {
 		if got := c.print(&out); got != step.want {
 			t.Errorf("got %s, want %s", got, step.want)
 		}
+	}
+}
+
+// TestDeleteNamedTree deletes a tree whose entries are named by more values than one commit
+// may remove. It is deleted in smaller commits, and no value that names an entry of the tree
+// stays.
+func TestDeleteNamedTree(t *testing.T) {
+	const devices, groups = 300, 20 // 6,000 values
+	p := newPartitionWith(t, partition.Options{References: configure.DefaultReferences()})
+	d := newDirectory(t, p, directory.Options{})
+	c := &client{t: t, p: p, d: d, s: d.NewSession(nil)}
+	c.must("bind", "dn: "+admin, "password: secret")
+	c.must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
+	c.must("add", "dn: ou=goes,dc=example,dc=com", "objectClass: organizationalUnit")
+	group := []string{"objectClass: groupOfNames", "member: dc=example,dc=com"}
+	for i := range devices {
+		name := fmt.Sprintf("cn=%d,ou=goes,dc=example,dc=com", i)
+		c.must("add", "dn: "+name, "objectClass: device")
+		group = append(group, "member: "+name)
+	}
+	for i := range groups {
+		c.must("add", append([]string{fmt.Sprintf("dn: cn=g%d,dc=example,dc=com", i)}, group...)...)
+	}
+	got := c.do("delete", "dn: ou=goes,dc=example,dc=com", "control: treeDelete critical")
+	if want := "0 (deleted 301 entries in 2 commits)\n"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := c.do("search", "base: dc=example,dc=com", "scope: sub", "filter: (|(ou=goes)(member=*ou=goes*))", "attrs: 1.1"); got != "0\n" {
+		t.Errorf("left behind: %s", got)
+	}
+	if got := c.do("search", "base: cn=g7,dc=example,dc=com", "scope: base", "attrs: member"); got != "dn: cn=g7,dc=example,dc=com\n  member: dc=example,dc=com\n0\n" {
+		t.Errorf("members of a group: %s", got)
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/monitor"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
 // newNarrow returns a client of a directory with a hundred people in ou=people. It also
@@ -20,10 +19,6 @@ func newNarrow(t *testing.T) (c *client, candidates func() int) {
 	t.Helper()
 	var last monitor.Observation
 	p := newPartition(t)
-	indexes := append(configure.DefaultIndexes(), configure.Index{Attribute: "manager", Layout: configure.ColumnLayout})
-	if err := configure.SetIndexes(t.Context(), p, indexes); err != nil {
-		t.Fatal(err)
-	}
 	d := newDirectory(t, p, directory.Options{Observers: []monitor.Observer{func(o *directory.Observation) { last = *o }}})
 	c = &client{t: t, p: p, d: d, s: d.NewSession(nil)}
 	c.must("bind", "dn: "+admin, "password: secret")

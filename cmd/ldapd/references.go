@@ -15,7 +15,8 @@ func (m *Main) referencesCommand() *cobra.Command {
 	c := accepts(m.command(&cobra.Command{
 		Use:   "references --store STORE [--must-exist] [--repair] [--end] [ATTR]...",
 		Short: "Update values that name entries when these entries are renamed or deleted",
-		Long: `Make the values of attributes follow the entries that they name: when an entry is
+		Long: `Make the values of attributes follow the entries that they name, as those of member,
+uniqueMember, manager and owner do in a new directory: when an entry is
 renamed or moved, the values that name it are changed, and when it is deleted, they are
 removed, in the same commit, whichever servers make the changes. The attributes need
 indexes. A value that an object class requires is replaced by the empty name.

@@ -107,13 +107,14 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		f(&transactions)
 	}
 	p, err := partition.Open(ctx, s, partition.Options{
-		Schema: sch,
-		Cache:  entries,
-		Create: use.creates(),
-		Access: rules,
-		Policy: firstPolicy(c),
-		Txn:    transactions,
-		Log:    log,
+		Schema:     sch,
+		Cache:      entries,
+		Create:     use.creates(),
+		References: configure.DefaultReferences(),
+		Access:     rules,
+		Policy:     firstPolicy(c),
+		Txn:        transactions,
+		Log:        log,
 	})
 	if errors.Is(err, partition.ErrNoDirectory) {
 		err = fmt.Errorf("%w: %w", err, errNoStore)

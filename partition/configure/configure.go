@@ -77,6 +77,9 @@ func SetUnique(ctx context.Context, p *partition.Partition, u Unique, on bool) e
 	return evolve.SetUnique(ctx, p.Keeper(), u, on)
 }
 
+// DefaultReferences returns the references that a server gives a new directory.
+func DefaultReferences() []Reference { return catalog.DefaultReferences() }
+
 // References returns the attributes whose values follow the entries that they name.
 func References(p *partition.Partition) ([]Reference, error) { return evolve.References(p.Keeper()) }
 

@@ -22,15 +22,19 @@ func deleteTree(ctx context.Context, req *request.Request, r *op.Delete) error {
 	if err != nil {
 		return err
 	}
-	deleted, commits := 0, 0
+	deleted, commits, most := 0, 0, maxTreeCommit
 	var read []op.Control
 	for whole := false; !whole; commits++ {
 		n := 0
 		u := &update{name: name, allowed: mayDeleteTree, change: func(tx *partition.Tx) (err error) {
-			n, whole, err = tx.DeleteTree(ctx, name, maxTreeCommit)
+			n, whole, err = tx.DeleteTree(ctx, name, most)
 			return err
 		}}
 		err := u.run(ctx, req)
+		for partition.Is(err, partition.TooMany) && most > 1 { // too many values name these entries
+			most /= 2
+			err = u.run(ctx, req)
+		}
 		if request.IsMissing(err) && commits > 0 {
 			break // another client has deleted the rest
 		}

@@ -139,7 +139,7 @@ func OpenHeader(ctx context.Context, s table.Store, o Options) (*Header, error) 
 		for _, x := range o.Indexes {
 			h.Indexes = append(h.Indexes, HeaderIndex{x.Attribute, x.Layout, 1})
 		}
-		h.Access, h.Policy = o.Access, o.Policy
+		h.References, h.Access, h.Policy = o.References, o.Access, o.Policy
 		err = createHeader(ctx, s, h)
 	}
 	if err != nil {
@@ -408,8 +408,15 @@ func DefaultIndexes() []Index {
 		}
 	}
 	add(RowLayout, "objectClass sn givenName ou l departmentNumber gidNumber")
-	add(ColumnLayout, "cn uid mail member uniqueMember memberUid employeeNumber uidNumber")
+	add(ColumnLayout, "cn uid mail member uniqueMember manager owner memberUid employeeNumber uidNumber")
 	return ix
+}
+
+// DefaultReferences returns the references of a new directory of a server: groups and persons
+// in charge. They are no default of Options, because a library's user who renames entries may
+// want to keep the values.
+func DefaultReferences() []Reference {
+	return []Reference{{Attribute: "member"}, {Attribute: "uniqueMember"}, {Attribute: "manager"}, {Attribute: "owner"}}
 }
 
 // AsOf returns the catalog for a revision. Indexes that were not complete at that revision are

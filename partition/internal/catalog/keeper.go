@@ -28,6 +28,9 @@ type Options struct {
 	Create bool
 	// Indexes are the indexes of a directory that is created. Nil means DefaultIndexes.
 	Indexes []Index
+	// References are the attributes of a directory that is created whose values follow the
+	// entries that they name. They need indexes.
+	References []Reference
 	// Access are the access rules of a directory that is created. Nil means that the
 	// directory has no access rules.
 	Access []AccessRule

@@ -240,8 +240,13 @@ type rewriting struct {
 }
 
 // follow changes or removes all values that the rewriting concerns. The parameter "goes"
-// contains the entries that are being deleted: follow does not change their values.
+// contains the entries that are being deleted: follow does not change their values. In a
+// directory that follows another server, follow changes nothing, because the other server
+// decides which values change.
 func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
+	if w.tx.Catalog.Header.Following != nil {
+		return nil
+	}
 	all, err := w.tx.referrers(ctx, w.base, w.concerns)
 	if err != nil {
 		return err
