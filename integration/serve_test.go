@@ -118,10 +118,6 @@ func TestShutdown(t *testing.T) {
 	if entries != n || a == nil || a.ID != 7 || a.Tag != 0x65 || a.Response.Code != op.Success {
 		t.Errorf("%d entries, then %+v", entries, a)
 	}
-	// Notice of Disconnection (RFC 4511, 4.4.1).
-	if a := busy.read(); a == nil || a.ID != 0 || a.Response.OID != "1.3.6.1.4.1.1466.20036" || a.Response.Code != op.Unavailable {
-		t.Errorf("the last message: %+v", a)
-	}
 	if a := busy.read(); a != nil {
 		t.Errorf("after the last message: %+v", a)
 	}

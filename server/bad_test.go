@@ -162,7 +162,7 @@ func TestIdleTimeout(t *testing.T) {
 		active.expect(i+1, op.Success)
 		time.Sleep(50 * time.Millisecond)
 	}
-	idle.notice(op.AdminLimitExceeded)
+	idle.end()
 	close(release)
 	busy.expect(1, op.Success)
 	active.send(99, compare)

@@ -304,7 +304,7 @@ func (c *conn) bind(m *op.Message) error {
 	if err != nil {
 		return err
 	}
-	c.drain(cancelSearches, nil)
+	c.drain(&ending{grace: cancelSearches})
 	c.out.flush() // so that earlier answers do not wait for a slow password hash
 	c.run(o)
 	c.bound.Store(c.session.Name() != "")

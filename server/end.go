@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +16,14 @@ import (
 )
 
 // An ending describes why and how a connection ends.
+//
+// A connection that was idle, or whose server shuts down, ends without a Notice of
+// Disconnection, as it does in slapd. RFC 4511, 4.4.1 allows a notice there. But libldap hands
+// the result code of a notice to whatever request its program makes next, which programs take
+// for the answer to that request. After a plain close they connect again.
 type ending struct {
 	notice  *op.Result      // notice for the client; nil: none
+	answer  *op.Result      // answer to persistent operations; nil: the notice
 	reason  string          // reason for the log; empty: nothing is logged
 	failure monitor.Failure // the failure to count; empty: the ending is no failure
 	grace   grace
@@ -32,9 +39,9 @@ const (
 )
 
 var (
-	shutdown   = &ending{notice: op.Errorf(op.Unavailable, "the server is shutting down"), grace: finishAll}
-	idleEnd    = &ending{notice: op.Errorf(op.AdminLimitExceeded, "the connection was idle for too long"), failure: monitor.FailedIdle}
-	unboundEnd = &ending{notice: op.Errorf(op.AdminLimitExceeded, "the connection was without a bound identity for too long"), failure: monitor.FailedIdle}
+	shutdown   = &ending{answer: op.Errorf(op.Unavailable, "the server is shutting down"), grace: finishAll}
+	idleEnd    = &ending{failure: monitor.FailedIdle}
+	unboundEnd = &ending{failure: monitor.FailedIdle}
 	slowEnd    = &ending{reason: "the client does not take its answers", failure: monitor.FailedSlow}
 	// clientEnd is the ending after an Unbind, or after the client has hung up. Pending
 	// updates still finish. Searches are canceled, because nobody waits for their
@@ -79,13 +86,13 @@ func (c *conn) end(err error) {
 	if e.failure != "" {
 		c.server.options().Traffic.Failed(e.failure)
 	}
-	c.drain(e.grace, e.notice)
+	c.drain(e)
 	c.cancel(e.cause())
 	c.out.seal(e.notice)
 	if c.tls != nil {
 		c.tls.CloseWrite() // close_notify shows the client that it has received everything
 	}
-	if e.notice != nil {
+	if e.notice != nil || e.grace == finishAll {
 		linger(c.nc.Conn)
 	}
 	c.nc.Close()
@@ -101,16 +108,15 @@ func (c *conn) closeSession() {
 	}
 }
 
-// drain waits for the running and waiting operations that g allows to finish. With
+// drain waits for the running and waiting operations that the ending allows to finish. With
 // cancelSearches, it first abandons the searches. With cancelAll, it waits for nothing
-// and drops the waiting operations. With finishAll, it answers each persistent operation with
-// the notice.
-func (c *conn) drain(g grace, notice *op.Result) {
-	if g == cancelAll {
+// and drops the waiting operations. With finishAll, it answers each persistent operation.
+func (c *conn) drain(e *ending) {
+	if e.grace == cancelAll {
 		c.forgetWaiting()
 		return
 	}
-	if g == cancelSearches {
+	if e.grace == cancelSearches {
 		c.mu.Lock()
 		for _, o := range c.ops {
 			if _, ok := o.message.Request.(*op.Search); ok {
@@ -119,7 +125,7 @@ func (c *conn) drain(g grace, notice *op.Result) {
 		}
 		c.mu.Unlock()
 	}
-	c.endPersistent(notice)
+	c.endPersistent(cmp.Or(e.answer, e.notice))
 	c.workers.Wait()
 }
 
@@ -140,12 +146,12 @@ func endingOf(err error) *ending {
 	return &ending{reason: fmt.Sprintf("reading from it: %v", err), failure: failure}
 }
 
-// refuse ends a connection that the server does not accept. On a TLS connection it sends
-// no notice, because a TLS handshake would cost too much for a server that may be
+// refuse ends a connection that the server does not accept. A server that shuts down sends no
+// notice. On a TLS connection nobody gets one, because a TLS handshake would cost too much for a server that may be
 // overloaded.
 func (c *conn) refuse(notice *op.Result, secure bool) {
 	c.cancel(nil)
-	if !secure {
+	if !secure && notice != nil {
 		c.nc.SetWriteDeadline(time.Now().Add(lingerFor))
 		c.nc.Write(wire.AppendNotice(nil, notice))
 		linger(c.nc.Conn)

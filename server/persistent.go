@@ -50,15 +50,15 @@ func (c *conn) persistent() (n int) {
 }
 
 // endPersistent ends the persistent operations, which would not end by themselves. It answers
-// each of them with the notice.
-func (c *conn) endPersistent(notice *op.Result) {
+// each of them with the result.
+func (c *conn) endPersistent(answer *op.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range c.ops {
 		if !o.stays || o.state.Load() != wanted {
 			continue
 		}
-		o.notice = notice
+		o.notice = answer
 		if o.state.CompareAndSwap(wanted, stopped) {
 			o.release()
 		}

@@ -85,7 +85,7 @@ func TestStayEnds(t *testing.T) {
 				c.notice(op.StrongerAuthRequired)
 			}},
 		{"Shutdown", func(r *rig, _ *client) { go r.Shutdown(context.Background()) },
-			func(c *client) { c.expect(1, op.Unavailable); c.notice(op.Unavailable) }},
+			func(c *client) { c.expect(1, op.Unavailable); c.end() }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r, c, _, ended := persistentRig(t, server.Options{})

@@ -336,9 +336,9 @@ func (s *Server) serveConn(nc net.Conn, from net.Listener, l *monitor.Listener) 
 	secure := isSecure(from)
 	c := newConn(s, nc, l)
 	c.info.Branch = branchOf(from)
-	if refusal, why := s.addConn(c); refusal != nil {
+	if why, notice := s.addConn(c); why != "" {
 		s.options().Traffic.Refused(why)
-		c.refuse(refusal, secure)
+		c.refuse(notice, secure)
 		return
 	}
 	l.Connections.Inc()
@@ -350,24 +350,25 @@ func (s *Server) serveConn(nc net.Conn, from net.Listener, l *monitor.Listener) 
 	c.read()
 }
 
-// addConn registers a connection, or returns why the connection is refused.
-func (s *Server) addConn(c *conn) (*op.Result, monitor.Refusal) {
+// addConn registers a connection, or returns why the connection is refused and what the client
+// is told.
+func (s *Server) addConn(c *conn) (monitor.Refusal, *op.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
-		return shutdown.notice, monitor.RefusedShutdown
+		return monitor.RefusedShutdown, nil
 	}
 	if len(s.conns) >= s.options().MaxConnections {
 		if !s.full {
 			s.options().Logger.Warn("connections are turned away", "limit", s.options().MaxConnections, "remote", c.info.Remote())
 		}
 		s.full = true
-		return op.Errorf(op.Unavailable, "the server has as many connections as it may have: try again later"), monitor.RefusedLimit
+		return monitor.RefusedLimit, op.Errorf(op.Unavailable, "the server has as many connections as it may have: try again later")
 	}
 	s.conns[c] = true
 	s.running.Add(1)
 	s.reaping.Do(func() { s.reaper.Go(s.reap) })
-	return nil, ""
+	return "", nil
 }
 
 func (s *Server) removeConn(c *conn) {
@@ -390,7 +391,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		c.stop(shutdown)
 	}
 	defer s.reaper.Wait()
-	defer s.cancel(shutdown.notice)
+	defer s.cancel(shutdown.answer)
 	done := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -401,7 +402,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	s.cancel(shutdown.notice)
+	s.cancel(shutdown.answer)
 	for _, c := range s.open() {
 		c.nc.Close()
 	}

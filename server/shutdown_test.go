@@ -12,7 +12,7 @@ import (
 )
 
 // TestShutdown checks that Shutdown lets running operations finish, accepts no new
-// operations, and sends notices.
+// operations, and closes connections without a notice.
 func TestShutdown(t *testing.T) {
 	running, release := make(chan bool, 2), make(chan bool)
 	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
@@ -32,7 +32,7 @@ func TestShutdown(t *testing.T) {
 
 	done := make(chan error, 1)
 	go func() { done <- r.Shutdown(context.Background()) }()
-	idle.notice(op.Unavailable)
+	idle.end()
 	if nc, err := net.Dial("tcp", r.addr); err == nil {
 		nc.Close()
 		t.Error("the server still listens")
@@ -41,7 +41,7 @@ func TestShutdown(t *testing.T) {
 	close(release)
 	for _, c := range []*client{busy, writing} {
 		c.expect(1, op.Success)
-		c.notice(op.Unavailable)
+		c.end()
 	}
 	if err := receive(t, done, "Shutdown"); err != nil {
 		t.Error(err)
@@ -112,5 +112,5 @@ func TestShutdownMidMessage(t *testing.T) {
 	c.Write([]byte{0x30, 0x40, 0x02})
 	time.Sleep(20 * time.Millisecond)
 	go r.Shutdown(context.Background())
-	c.notice(op.Unavailable)
+	c.end()
 }
