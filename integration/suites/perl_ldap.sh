@@ -10,6 +10,7 @@ for url; do
 	listen="$listen --listen ${url%/}"
 done
 echo secret > temp/password
+"$LDAPD" import --access open --password-policy none --store temp/test-db --suffix "$base" /dev/null
 # Of cosine.schema pilotDSA is left out, whose superclass is in a file of slapd's own.
 "$LDAPD" schema add --continue --store temp/test-db data/cosine.schema data/openldap.schema || test $? = 1
 exec "$LDAPD" serve --store temp/test-db --suffix "$base" $listen --admin-dn "cn=Manager, $base" \

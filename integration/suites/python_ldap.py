@@ -40,7 +40,7 @@ class Ldapd(slapdtest.SlapdObject):
         me = rf"dn:gidNumber={os.getgid()}\+uidNumber={os.getuid()},cn=peercred,cn=external,cn=auth -> {self.root_dn}"
         self._log_file = open(os.path.join(self.testrundir, "log"), "ab")
         self._proc = subprocess.Popen(
-            [LDAPD, "serve", "--create", "--store", self._store(),
+            [LDAPD, "serve", "--create", "--access", "open", "--password-policy", "none", "--store", self._store(),
              "--suffix", self.suffix, "--listen", self.ldap_uri.rstrip("/"), "--listen", self.ldapi_uri,
              "--admin-dn", self.root_dn, "--admin-password-file", os.path.join(self.testrundir, "password"),
              "--sasl-identity", me, "--sasl-identity", "u:(.+) -> ldap:///??sub?(uid=$1)",
