@@ -34,6 +34,9 @@ const (
 	noCertificate = "none"
 )
 
+// noStatus is the answer for a server without a status listener.
+const noStatus = "none"
+
 func (m *Main) initCommand() *cobra.Command {
 	s := &setup{}
 	c := &cobra.Command{
@@ -66,7 +69,8 @@ the folder in which the store is made.`,
 	f.StringVar(&s.certificate, "tls-certificate", "", "`FILE` with the server's certificate in PEM; "+selfSigned+" makes one, "+noCertificate+" does without")
 	f.StringVar(&s.key, "tls-key", "", "`FILE` with the certificate's key in PEM")
 	f.StringSliceVar(&s.hosts, "hosts", nil, "`NAMES` in a self-signed certificate (default this machine's names)")
-	f.StringVar(&s.listen, "listen", "", "`URLS` to serve, separated by spaces (default: all addresses for root, else the loopback address)")
+	f.StringVar(&s.listen, "listen", "", "`URLS` to serve, separated by spaces (default: all addresses for root and for a package's service, else the loopback address)")
+	f.StringVar(&s.status, "status-listen", "http://127.0.0.1:3892", "`URL` for health, metrics and the list of servers; "+noStatus+" does without")
 	f.StringVar(&s.folders, "folders", "people,groups", "`NAMES` of the units (ou) below the suffix, separated by commas")
 	f.StringVar(&s.access, "access", "staff", "`PROFILE` of the first access rules: "+strings.Join(acl.Profiles, ", "))
 	f.StringVar(&s.policy, "password-policy", "default", "first `POLICY` for passwords: default or none")
@@ -82,6 +86,7 @@ type setup struct {
 	certificate, key     string
 	hosts                []string
 	listen               string // separated by spaces
+	status               string
 	folders              string
 	access, policy       string
 }
@@ -155,6 +160,7 @@ func (q *questions) answer(s *setup) error {
 		func() error {
 			return ask("listen", "Addresses to serve", "separated by spaces", s.addresses(), &s.listen, checkListen)
 		},
+		func() error { return checkStatus(s.status) },
 		func() error {
 			return ask("folders", "Units below "+s.suffix, "separated by commas", "people,groups", &s.folders, checkFolders)
 		},
@@ -306,16 +312,34 @@ func (s *setup) storeFolder() string {
 	return s.beside("data")
 }
 
-// addresses returns the usual URLs. For root, they have the registered ports.
+// addresses returns the usual URLs. They have the registered ports if the server may use these:
+// as a package's service, or as root.
 func (s *setup) addresses() string {
 	clear, secure := "ldap://127.0.0.1:3890", "ldaps://127.0.0.1:6360"
-	if os.Geteuid() == 0 {
+	if _, _, handed := s.owner(); os.Geteuid() == 0 && (s.file == packaged || !handed) {
 		clear, secure = "ldap://:389", "ldaps://:636"
 	}
 	if s.certificate == noCertificate {
 		return clear
 	}
 	return clear + " " + secure
+}
+
+// owner returns the user and the group that root gives the store to: those of the folder in which
+// it is made. It returns false if they are root's, or if the command does not run as root.
+func (s *setup) owner() (user, group int, handed bool) {
+	folder := filepath.Dir(absolute(s.store))
+	for {
+		if info, err := os.Stat(folder); err == nil {
+			user, group, ok := ownerOf(info)
+			return user, group, ok && os.Geteuid() == 0 && user != 0
+		}
+		up := filepath.Dir(folder)
+		if up == folder {
+			return 0, 0, false
+		}
+		folder = up
+	}
 }
 
 // domainSuffix returns the DN that corresponds to this machine's domain, or "".
@@ -396,6 +420,16 @@ func checkListen(text string) error {
 		if !ok || rest == "" || !slices.Contains([]string{"ldap", "ldaps", "ldapi"}, scheme) {
 			return fmt.Errorf("%q is not ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH", u)
 		}
+	}
+	return nil
+}
+
+func checkStatus(text string) error {
+	if text == noStatus {
+		return nil
+	}
+	if u, err := url.Parse(text); err != nil || u.Scheme != "http" || u.Port() == "" || u.Path != "" {
+		return &config.Error{Where: "--status-listen", Text: fmt.Sprintf("%q is not http://HOST:PORT or %s", text, noStatus)}
 	}
 	return nil
 }

@@ -102,3 +102,37 @@ func TestUndo(t *testing.T) {
 		t.Errorf("%v is left, %v", left, err)
 	}
 }
+
+// TestHandedOver checks what root makes in a folder of another user: the store and the secrets
+// belong to that user, the ports are those that this user may listen on, and the command to try
+// runs the server as this user.
+func TestHandedOver(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	const user = 12345
+	dir := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Chown(dir, user, user))
+	var out bytes.Buffer
+	m := &Main{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &out}
+	s := &setup{file: filepath.Join(dir, "ldapd.yaml"), suffix: "dc=x", admin: "cn=admin", store: filepath.Join(dir, "new", "data"),
+		password: "secret", certificate: selfSigned, folders: "people", access: "open", policy: "none", status: noStatus}
+	s.listen = s.addresses()
+	must(m.setUp(t.Context(), s))
+	for _, name := range []string{"admin.hash", "server.key", "new/data", "new/data/LOCK"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		must(err)
+		if owner, _, _ := ownerOf(info); owner != user {
+			t.Errorf("%s belongs to %d", name, owner)
+		}
+	}
+	if s.listen != "ldap://127.0.0.1:3890 ldaps://127.0.0.1:6360" || !strings.Contains(out.String(), "\n  sudo -u '#12345' ldapd serve ") {
+		t.Errorf("listen on %s; it prints\n%s", s.listen, &out)
+	}
+}

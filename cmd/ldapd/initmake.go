@@ -27,6 +27,8 @@ import (
 type maker struct {
 	m *Main
 	*setup
+	user  int // if root hands the store over: its new owner
+	group int
 	made  []string // files and folders, in the order in which they were made
 	owned []string // the files in made that only the server may read
 }
@@ -90,8 +92,12 @@ func (k *maker) makeStore(ctx context.Context) (err error) {
 	if _, err := os.Stat(k.store); errors.Is(err, fs.ErrNotExist) {
 		k.made = append(k.made, k.store)
 	}
+	user, group, handed := k.owner()
 	if err := os.MkdirAll(filepath.Dir(k.store), 0o755); err != nil {
 		return err
+	}
+	if handed {
+		k.user, k.group = user, group
 	}
 	c, err := config.Load(config.Sources{Flags: map[string][]string{"store": {k.store}, "suffix": {k.suffix}, "access": {k.access}, "password-policy": {k.policy}, "admin.dn": {k.admin}}})
 	if err != nil {
@@ -182,6 +188,9 @@ func (k *maker) configure(context.Context) error {
 	if k.certificate != noCertificate {
 		fmt.Fprintf(&b, "tls:\n  certificate: %s\n  key: %s\n", yamlText(absolute(k.certificate)), yamlText(absolute(k.key)))
 	}
+	if k.status != noStatus {
+		fmt.Fprintf(&b, "status:\n  listen: %s\n", yamlText(k.status))
+	}
 	if err := k.write(k.file, 0o644, []byte(b.String())); err != nil {
 		return err
 	}
@@ -206,25 +215,19 @@ func absolute(name string) string {
 }
 
 // If root has made the files and the store, hand changes the owner of the store and of the
-// files in the list owned. The new owner is the owner of the folder that contains the store:
-// the user that the service runs as.
+// files in the list owned to the user that the service runs as.
 func (k *maker) hand(context.Context) error {
-	info, err := os.Stat(filepath.Dir(absolute(k.store)))
-	if err != nil {
-		return err
-	}
-	user, group, ok := ownerOf(info)
-	if !ok || os.Geteuid() != 0 || user == 0 {
+	if k.user == 0 {
 		return nil
 	}
 	for _, name := range k.owned {
-		if err := os.Chown(name, user, group); err != nil {
+		if err := os.Chown(name, k.user, k.group); err != nil {
 			return err
 		}
 	}
 	return filepath.WalkDir(k.store, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil {
-			err = os.Lchown(path, user, group)
+			err = os.Lchown(path, k.user, k.group)
 		}
 		return err
 	})
@@ -235,6 +238,8 @@ func (k *maker) say() error {
 	start := "ldapd serve --config " + k.file
 	if _, err := os.Stat("/run/systemd/system"); err == nil && k.file == packaged {
 		start = "systemctl enable --now ldapd"
+	} else if k.user != 0 {
+		start = fmt.Sprintf("sudo -u '#%d' %s", k.user, start)
 	}
 	url := reachable(k.listen)
 	trust := ""
@@ -247,6 +252,7 @@ Try:
   %s
   %sldapwhoami -x -H %s -D '%s' -W
   %sldapsearch -x -H %s -D '%s' -W -b '%s'
-`, k.file, k.store, start, trust, url, k.admin, trust, url, k.admin, k.suffix)
+  ldapd health --config %s
+`, k.file, k.store, start, trust, url, k.admin, trust, url, k.admin, k.suffix, k.file)
 	return err
 }

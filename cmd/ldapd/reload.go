@@ -12,6 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/internal/certs"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/server"
 )
 
@@ -33,6 +35,7 @@ type reloader struct {
 	files     *certs.Store // nil without TLS
 	access    io.Closer
 	directory *directory.Directory
+	partition *partition.Partition
 	server    *server.Server
 	watch     *watch
 }
@@ -42,7 +45,7 @@ func (r *reloader) serve(ctx context.Context, hangups <-chan os.Signal) {
 	for {
 		select {
 		case <-hangups:
-			r.reload()
+			r.reload(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -52,14 +55,14 @@ func (r *reloader) serve(ctx context.Context, hangups <-chan os.Signal) {
 // reload reads the configuration again. If it is invalid, reload logs the error, and the
 // current configuration stays in force. In both cases, the file of the access log is
 // opened again, and the TLS files are read again.
-func (r *reloader) reload() {
+func (r *reloader) reload(ctx context.Context) {
 	r.access.Close() // the next line that is logged opens the file by its name again
 	if r.files != nil {
 		r.files.Reload()
 	}
 	c, err := r.m.again()
 	if err == nil {
-		err = r.use(c)
+		err = r.use(ctx, c)
 	}
 	if err != nil {
 		r.log.Error("the configuration cannot be used, the one before stays in force", "error", err)
@@ -74,11 +77,16 @@ func (r *reloader) reload() {
 	}
 }
 
-func (r *reloader) use(c *config.Config) error {
+func (r *reloader) use(ctx context.Context, c *config.Config) error {
 	warn(c, r.log)
 	o, err := directoryOptions(c, r.log)
 	if err != nil {
 		return err
+	}
+	if c.Standby.From == nil {
+		if err := configure.AddSuffixes(ctx, r.partition, c.Suffix); err != nil {
+			return err
+		}
 	}
 	if err := r.directory.Reconfigure(o); err != nil {
 		return err

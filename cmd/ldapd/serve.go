@@ -155,7 +155,7 @@ func (m *Main) serveOnce(ctx context.Context, c *config.Config, use purpose, aga
 	f.options.Traffic = w.metrics.Traffic
 	w.serve(ctx, p, o.Passwords, f.files, archived)
 	defer w.stop(last)
-	r := &reloader{m: m, watch: w, started: c, current: c, log: log, files: f.files, access: closer, directory: d}
+	r := &reloader{m: m, watch: w, started: c, current: c, log: log, files: f.files, access: closer, directory: d, partition: p.Partition}
 	return m.run(ctx, c, f, r, hangups)
 }
 
