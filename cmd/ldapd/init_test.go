@@ -34,11 +34,11 @@ func TestQuestions(t *testing.T) {
 		},
 		given: func(flag string) bool { return flag == "access" },
 	}
-	s := &setup{file: filepath.Join(dir, "ldapd.yaml"), access: "private", folders: "people,groups"}
+	s := &setup{file: filepath.Join(dir, "ldapd.yaml"), access: "private", folders: "people,groups", status: noStatus}
 	if err := q.answer(s); err != nil {
 		t.Fatalf("%v\n%s", err, &asked)
 	}
-	want := &setup{file: s.file, suffix: "o=Example", admin: "cn=admin,o=Example", store: filepath.Join(dir, "data"), password: "secret",
+	want := &setup{file: s.file, status: noStatus, suffix: "o=Example", admin: "cn=admin,o=Example", store: filepath.Join(dir, "data"), password: "secret",
 		certificate: selfSigned, listen: "ldap://127.0.0.1:1389", folders: "people,groups", access: "private"}
 	if d := cmp.Diff(want, s, cmp.AllowUnexported(setup{})); d != "" {
 		t.Errorf("%s\n%s", d, &asked)
