@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // The commands about the past are log, diff and restore. They call package history.
@@ -24,7 +28,8 @@ func (m *Main) logCommand() *cobra.Command {
 		Long: `Show who changed what and when, one change per line, the oldest first. With a DN, show
 only the changes of this entry, under all names that it had. With --json each line is an
 object with the changes as LDIF. Changes of passwords are mentioned, but passwords are
-never shown. Changes older than retention are not shown.`,
+never shown. Changes older than retention are not shown; if --since is older, a note says
+from when on changes are kept.`,
 		Example: `  ldapd log --store ./data uid=ann,ou=people,dc=example,dc=com
   ldapd log --store ./data --since 2026-01-31T12:00:00Z --by cn=admin,dc=example,dc=com`,
 		Args: cobra.MaximumNArgs(1),
@@ -59,20 +64,33 @@ func printLog(ctx context.Context, w *work, a logArgs) error {
 		return err
 	}
 	defer o.Until.Close()
-	since := past.Horizon(w.Partition)
 	if a.Since == "" {
-		a.Since = since.String()
+		a.Since = past.Horizon(w.Partition).String()
 	}
-	if a.Since != table.Revision(0).String() { // at revision 0 there is no state to protect
-		s, err := stateAt(ctx, w, "--since", a.Since)
-		if err != nil {
-			return err
-		}
+	s, err := firstState(ctx, w, a.Since)
+	if err != nil {
+		return err
+	}
+	if s != nil {
 		defer s.Close() // an open snapshot protects later states from collection
 		o.Since = s.Revision()
 	}
 	_, err = history.Log(ctx, w.Partition, w.Stdout, o)
 	return err
+}
+
+// firstState returns the state after which changes are shown, or nil if all of history is kept.
+// If history is kept only from a later state on, firstState says so and returns that state.
+func firstState(ctx context.Context, w *work, since string) (*partition.Snapshot, error) {
+	if since == table.Revision(0).String() { // at revision 0 there is no state to protect
+		return nil, nil
+	}
+	s, err := stateAt(ctx, w, "--since", since)
+	if gone := (*txn.HorizonError)(nil); errors.As(err, &gone) {
+		fmt.Fprintf(w.Stderr, "ldapd: history is kept from %s on, so earlier changes are not shown\n", gone.Horizon.Time().UTC().Format(time.RFC3339Nano))
+		return firstState(ctx, w, gone.Horizon.String())
+	}
+	return s, err
 }
 
 // parseName parses a name from the command line.
