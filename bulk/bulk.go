@@ -25,6 +25,7 @@ import (
 	"iter"
 	"os"
 	"runtime"
+	"sync"
 
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -94,8 +95,15 @@ func (o Options) withDefaults() Options {
 	if o.Report == nil {
 		o.Report = func(*ldif.Error) {}
 	}
-	if o.Note == nil {
+	if note := o.Note; note == nil {
 		o.Note = func(string) {}
+	} else {
+		var mu sync.Mutex
+		o.Note = func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			note(text)
+		}
 	}
 	if o.Progress == nil {
 		o.Progress = &Progress{}

@@ -132,7 +132,7 @@ func (o *Options) file(name string, yield func(item) bool) bool {
 	if name == stdin {
 		label = "standard input"
 	}
-	r := ldif.NewReader(in, ldif.Options{File: label, AllowFiles: o.AllowFiles})
+	r := ldif.NewReader(in, ldif.Options{File: label, AllowFiles: o.AllowFiles, Note: o.Note})
 	line, n := 1, 0
 	for rec, err := range r.Records() {
 		x := item{Record: rec, file: label}

@@ -53,6 +53,9 @@ func (r *Reader) record(block []byte, line int) (*Record, error) {
 	if p.name == nil {
 		return nil, nil
 	}
+	if p.is("search") || p.is("result") || p.is("ref") && bytes.Contains(block, []byte("# search reference")) {
+		return nil, p.outcome()
+	}
 	if !p.is("dn") {
 		return nil, p.fail("a record begins with \"dn:\", not with %q; is a blank line misplaced?", p.name)
 	}
@@ -75,6 +78,23 @@ func (r *Reader) record(block []byte, line int) (*Record, error) {
 		return nil, err
 	}
 	return rec, nil
+}
+
+// outcome reads the lines that ldapsearch prints after the entries: search references, which
+// it notes, and the result of the search. If the search failed, the file is not whole.
+func (p *parser) outcome() error {
+	for p.name != nil {
+		switch {
+		case p.is("ref") && p.r.opt.Note != nil:
+			p.r.opt.Note(fmt.Sprintf("%s:%d: a search reference is left out: %s", p.r.opt.File, p.line, p.value))
+		case p.is("result") && !bytes.HasPrefix(p.value, []byte("0")):
+			return p.fail("the search that printed this file failed, so the file is not whole: result %s; repeat the search", p.value)
+		}
+		if err := p.advance(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *parser) fail(format string, args ...any) error {

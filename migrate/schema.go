@@ -49,18 +49,8 @@ func (s *Source) definitions(ctx context.Context) ([]schema.Definition, []error,
 // define adds the definitions in the values of an entry.
 func (s *Source) define(f *schemafile.Files, e *ldap.Entry) error {
 	before := len(f.Definitions)
-	as := attributesOf(e)
-	isMacros := func(a op.PartialAttribute) bool { return strings.EqualFold(a.Description, "olcObjectIdentifier") }
-	macros := slices.DeleteFunc(slices.Clone(as), func(a op.PartialAttribute) bool { return !isMacros(a) })
-	for _, a := range append(macros, slices.DeleteFunc(as, isMacros)...) {
-		// Each value is read by itself, so that a definition that cannot be read does not
-		// hide the others.
-		for _, v := range a.Values {
-			rec := &ldif.Record{DN: e.DN, Attributes: []op.PartialAttribute{{Description: a.Description, Values: [][]byte{v}}}}
-			if err := f.Record(e.DN, rec, nil); err != nil {
-				f.Mistakes = append(f.Mistakes, err)
-			}
-		}
+	if err := f.Record(e.DN, &ldif.Record{DN: e.DN, Attributes: attributesOf(e)}, nil); err != nil {
+		return err
 	}
 	for i := range f.Definitions[before:] {
 		f.Definitions[before+i].Source = e.DN

@@ -29,7 +29,7 @@ type Item struct {
 // Read passes each entry of an LDIF file to it. If the file contains changes, Read ignores all
 // changes except those that add entries.
 func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
-	text := bufio.NewReaderSize(in, 64<<10)
+	text := bufio.NewReaderSize(ldif.UTF8(in), 64<<10)
 	if isConf(text) {
 		return im.readConf(file, text)
 	}
