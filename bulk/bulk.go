@@ -80,6 +80,8 @@ type Options struct {
 	// of them is called by two goroutines at once.
 	Report func(*ldif.Error)
 	Note   func(string)
+	// Summary is called once, at the end, if records were bad.
+	Summary func(*Summary)
 	// Progress, if not nil, shows the progress of the import.
 	Progress *Progress
 	// Workers is the number of goroutines that prepare entries; 0 means one for each
@@ -92,6 +94,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Summary == nil {
+		o.Summary = func(*Summary) {}
+	}
 	if o.Report == nil {
 		o.Report = func(*ldif.Error) {}
 	}

@@ -53,6 +53,8 @@ type Reader struct {
 	raw   []byte
 	names map[string]string // attribute descriptions, for reuse
 
+	states, deleted int // see State
+
 	// Memory for the current record, which is reused for the next record.
 	parser     parser
 	joined     []byte // the current folded line
@@ -101,6 +103,12 @@ func (r *Reader) Records() iter.Seq2[*Record, error] {
 // comments that no blank line separates from the record. If the record is larger than
 // MaxRecord, Raw returns only its beginning. The text is valid until the next call of Read.
 func (r *Reader) Raw() []byte { return r.raw }
+
+// State returns how many lines had options for the state of replication in 389 Directory Server,
+// which exports them for other replicas ("sn;vucsn-5f...: Oakes"). The Reader drops these
+// options. It leaves out the values of such lines that were deleted there. Their number is
+// deleted.
+func (r *Reader) State() (lines, deleted int) { return r.states, r.deleted }
 
 // fail makes all later calls of Read return err.
 func (r *Reader) fail(err error) error {

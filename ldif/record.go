@@ -284,6 +284,12 @@ func (p *parser) entry() ([]op.PartialAttribute, error) {
 	attributes := p.r.attributes[:0]
 	current := -1
 	for p.name != nil {
+		if p.stateful() {
+			if err := p.advance(); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		d, err := p.description()
 		if err != nil {
 			return nil, err
@@ -309,6 +315,45 @@ func (p *parser) entry() ([]op.PartialAttribute, error) {
 	clear(attributes)
 	p.r.lines, p.r.attributes = lines, attributes
 	return own, nil
+}
+
+// stateful removes the options for the state of replication from the line's name, and reports
+// whether the value was deleted (see Reader.State).
+func (p *parser) stateful() (deleted bool) {
+	if bytes.IndexByte(p.name, ';') < 0 || !bytes.Contains(p.name, []byte("csn-")) {
+		return false
+	}
+	name, options, _ := bytes.Cut(p.name, []byte{';'})
+	kept, state := bytes.Clone(name), false
+	for o := range bytes.SplitSeq(options, []byte{';'}) {
+		switch {
+		case isState(o):
+			state = true
+		case string(o) == "deleted", string(o) == "deletedattribute":
+			deleted = true
+		default:
+			kept = append(append(kept, ';'), o...)
+		}
+	}
+	if !state {
+		return false
+	}
+	p.name = kept
+	p.r.states++
+	if deleted {
+		p.r.deleted++
+	}
+	return deleted
+}
+
+// isState reports whether an option is a change sequence number of 389 Directory Server, such as
+// "vucsn-5f0a0839000100010000": that of the adding or deletion of an attribute, or of the
+// updating or deletion of a value.
+func isState(option []byte) bool {
+	const digits = 20
+	kind, csn, ok := bytes.Cut(option, []byte("csn-"))
+	return ok && (string(kind) == "ad" || string(kind) == "md" || string(kind) == "vu" || string(kind) == "vd") && len(csn) == digits &&
+		len(bytes.TrimLeft(csn, "0123456789abcdefABCDEF")) == 0
 }
 
 // find returns the index of the attribute with description d, ignoring case. If there

@@ -77,17 +77,26 @@ func (m *Move) takeSchema(ctx context.Context) error {
 		return err
 	}
 	var done *schema.Merged
-	_, err = m.p.UpdateSchema(ctx, m.by, func(tx *partition.Tx) (err error) {
-		var bad []error
-		if done, bad, err = tx.Schema().MergeGood(ds); err != nil {
-			return err
-		}
-		wrong = append(wrong, bad...)
-		if len(done.Add)+len(done.Remove) == 0 {
-			return errNothing
-		}
-		return tx.ChangeSchema(ctx, done.Add, done.Remove)
-	})
+	var bad []error
+	merge := func() error {
+		_, err := m.p.UpdateSchema(ctx, m.by, func(tx *partition.Tx) (err error) {
+			if done, bad, err = tx.Schema().MergeGood(ds); err != nil {
+				return err
+			}
+			if len(done.Add)+len(done.Remove) == 0 {
+				return errNothing
+			}
+			return tx.ChangeSchema(ctx, done.Add, done.Remove)
+		})
+		return err
+	}
+	err = merge()
+	if partition.Is(err, partition.Unwilling) && len(done.Better) > 0 {
+		// Entries have values of a type that would get another equality rule.
+		ds, _ = done.WithoutBetter(ds, false)
+		err = merge()
+	}
+	wrong = append(wrong, bad...)
 	if err != nil && !errors.Is(err, errNothing) {
 		return fmt.Errorf("the definitions of the old server cannot be added: %w", err)
 	}

@@ -18,6 +18,22 @@ type Merged struct {
 	Better []string
 }
 
+// WithoutBetter returns the given definitions without those of the types in m.Better, and the
+// names of these types. If derived is set, it takes account only of types whose rules would be
+// derived.
+func (m *Merged) WithoutBetter(ds []Definition, derived bool) (rest []Definition, names []string) {
+	for _, d := range ds {
+		_, called := d.Called()
+		i := slices.IndexFunc(m.Better, func(name string) bool { return slices.Contains(called, name) })
+		if i < 0 || derived && !d.Derive {
+			rest = append(rest, d)
+			continue
+		}
+		names = append(names, m.Better[i])
+	}
+	return rest, names
+}
+
 // Count returns the numbers of definitions that are added, replaced and removed.
 func (m *Merged) Count() (added, replaced, removed int) {
 	oids := map[string]bool{}

@@ -196,6 +196,9 @@ func TestACIProperty(t *testing.T) {
 			}
 		}
 		im.Translate()
+		if err := im.Minimize(); err != nil {
+			t.Fatal(err)
+		}
 		c := w.compare(t, im)
 		if asked += c.Asked; check(t, seed, im, c) {
 			exact++
@@ -219,13 +222,16 @@ func TestOLCProperty(t *testing.T) {
 		for range 1 + w.IntN(4) {
 			db.directives = append(db.directives, &Original{Text: w.directive(), db: db})
 		}
-		im.add(db)
+		im.add(db, db.directives)
 		for _, x := range im.Originals {
 			if x.olc == nil {
 				t.Fatalf("%s: %s", x.Text, x.Notes)
 			}
 		}
 		im.Translate()
+		if err := im.Minimize(); err != nil {
+			t.Fatal(err)
+		}
 		c := w.compare(t, im)
 		if asked += c.Asked; check(t, seed, im, c) {
 			exact++
