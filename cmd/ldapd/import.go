@@ -231,18 +231,22 @@ func (a *around) summarize(s *bulk.Summary) {
 		fmt.Fprintln(a.Stderr)
 		switch c {
 		case bulk.Undefined:
-			a.listed("types", s.Types)
-			a.listed("classes", s.Classes)
+			a.listed("types", slices.Sorted(maps.Keys(s.Types)))
+			a.listed("classes", slices.Sorted(maps.Keys(s.Classes)))
 		case bulk.TwoClasses:
-			a.listed("pairs", s.Pairs)
+			var pairs []string
+			for _, pair := range slices.Sorted(maps.Keys(s.Pairs)) {
+				pairs = append(pairs, fmt.Sprintf("%s (%d)", pair, s.Pairs[pair]))
+			}
+			a.listed("pairs", pairs)
 		}
 	}
 }
 
 // listed prints how many names there are, and the names.
-func (a *around) listed(what string, names map[string]int) {
+func (a *around) listed(what string, names []string) {
 	if len(names) > 0 {
-		fmt.Fprintf(a.Stderr, "         %d %s: %s\n", len(names), what, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+		fmt.Fprintf(a.Stderr, "         %d %s: %s\n", len(names), what, strings.Join(names, ", "))
 	}
 }
 

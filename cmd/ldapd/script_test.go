@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/text/encoding/unicode"
 )
 
 func TestMain(m *testing.M) {
@@ -35,7 +36,7 @@ func runScripts(t *testing.T, dir string) {
 			e.Setenv("LDAPD_ACCESS", "open")             // most scripts read as the anonymous identity
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "waitfind": waitFindCommand, "waitadd": waitAddCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand, "damage": damageCommand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "waitfind": waitFindCommand, "waitadd": waitAddCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand, "damage": damageCommand, "utf16": utf16Command},
 	})
 }
 
@@ -70,6 +71,14 @@ func damageCommand(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	b[len(b)/2] ^= 1
 	ts.Check(os.WriteFile(last, b, 0o600))
+}
+
+// utf16Command copies a file in the encoding and with the line ends of Windows.
+func utf16Command(ts *testscript.TestScript, neg bool, args []string) {
+	text := strings.ReplaceAll(ts.ReadFile(args[0]), "\n", "\r\n")
+	text, err := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String(text)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
 }
 
 // freePortCommand sets a variable to the number of a port on which nothing listens.
