@@ -130,6 +130,15 @@ func (w *world) compare(t *testing.T, im *Import) *Comparison {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, im.text())
 	}
+	findings, err := set.Check(func(string) ([]dn.DN, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		if strings.HasPrefix(f.Text, "changes nothing") || strings.HasPrefix(f.Text, "never holds") {
+			t.Fatalf("%s %s\n%s", f.Rule.Label(), f.Text, im.text())
+		}
+	}
 	c := &Comparison{Judge: im.judge(w.dir), Set: set, Reserved: im.Options.Reserved, Values: values}
 	for _, s := range worldTypes {
 		c.Types = append(c.Types, core.Attribute(s))
