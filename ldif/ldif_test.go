@@ -488,3 +488,15 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 }
+
+// TestAuditLog reads an audit log of 389 Directory Server, with a change that failed there.
+func TestAuditLog(t *testing.T) {
+	const log = "\t389-Directory/2.3.1 B2022.340.0000\n\tldap.example.com:636 (/etc/dirsrv/slapd-example)\n\n" +
+		"time: 20261128000000\ndn: cn=a\nresult: 0\nchangetype: add\ncn: a\n\n" +
+		"time: 20261128000001\ndn: cn=b\nresult: 32\nchangetype: delete\n\n" +
+		"time: 20261128000002\ndn: cn=c\nresult: 0\nchangetype: delete\n"
+	const want = "5 \"cn=a\"\n  add \"cn=a\"\n  cn [\"a\"]\n16 \"cn=c\"\n  delete \"cn=c\"\n"
+	if got := show(NewReader(strings.NewReader(log), Options{File: "in"})); got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+}

@@ -39,6 +39,9 @@ type valueLine struct {
 // record parses a block of lines. It returns nil if the block contains only comments or
 // the version.
 func (r *Reader) record(block []byte, line int) (*Record, error) {
+	if !r.begun && block[0] == '\t' {
+		return nil, nil // the head of an audit log of 389 Directory Server
+	}
 	p := &r.parser
 	*p = parser{r: r, rest: block, next: line}
 	if err := p.advance(); err != nil {
@@ -56,6 +59,11 @@ func (r *Reader) record(block []byte, line int) (*Record, error) {
 	if p.is("search") || p.is("result") || p.is("ref") && bytes.Contains(block, []byte("# search reference")) {
 		return nil, p.outcome()
 	}
+	if p.is("time") { // in an audit log of 389 Directory Server
+		if err := p.advance(); err != nil {
+			return nil, err
+		}
+	}
 	if !p.is("dn") {
 		return nil, p.fail("a record begins with \"dn:\", not with %q; is a blank line misplaced?", p.name)
 	}
@@ -68,6 +76,14 @@ func (r *Reader) record(block []byte, line int) (*Record, error) {
 	rec := &Record{Line: p.line, DN: p.dn}
 	if err := p.advance(); err != nil {
 		return nil, err
+	}
+	if p.is("result") { // in an audit log of 389 Directory Server
+		if string(p.value) != "0" {
+			return nil, nil // the change failed there
+		}
+		if err := p.advance(); err != nil {
+			return nil, err
+		}
 	}
 	if p.is("control") || p.is("changetype") {
 		err = p.change(rec)
