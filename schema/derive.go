@@ -58,7 +58,7 @@ var rulesOf = map[string]defaultRules{
 	syntaxDITStructureRule:   {equality: "integerFirstComponentMatch"},
 }
 
-// derive gives a type the default rules of its syntax in place of the rules that the type
+// derive adds the default rules of its syntax to a type, in place of the rules that the type
 // lacks, and marks the type. A type with an EQUALITY or a supertype stays as it is: its rules
 // are complete, or inherited.
 func (d *definition) derive() {
@@ -79,7 +79,7 @@ func (d *definition) derive() {
 	d.extensions = append(d.extensions, Extension{derivedRules, []string{"TRUE"}})
 }
 
-// improve gives a type the matching rules of the definition d of the same type, where the type
+// improve takes the matching rules of d over into another definition t of the same type, where the type
 // has none, or only derived ones. It returns false if there is nothing to improve.
 func (m *merger) improve(t, d *definition) bool {
 	if builtIn(t) || d.says(derivedRules) && m.effective(t).equality != "" {
@@ -132,7 +132,7 @@ var collisions = map[collision]struct{ oid, of string }{
 	{"2.16.840.1.113730.3.1.35", "thumbnailphoto"}: {"2.25.126093570411851672299034518863374150296", "changelog of cn=changelog"},
 }
 
-// separate gives a type with a known collision another OID.
+// separate replaces the OID of a type with a known collision.
 func (m *merger) separate(d *definition) {
 	if d.element != attributeTypes {
 		return
