@@ -20,9 +20,9 @@ var (
 	octets       = defaultRules{equality: "octetStringMatch"}
 )
 
-// rulesOf maps syntaxes to their default rules. These are the rules of 389 Directory Server;
-// Active Directory, eDirectory and OpenDJ have the same ones, except in small points. A value
-// of a syntax that is not listed is compared octet by octet.
+// rulesOf maps syntaxes to their default rules. Strings ignore case, except IA5 strings, as in
+// the syntax plug-ins of 389 Directory Server. A value of a syntax that is not listed is
+// compared octet by octet.
 var rulesOf = map[string]defaultRules{
 	syntaxDirectoryString:    ignoringCase,
 	syntaxPrintableString:    ignoringCase,
