@@ -13,7 +13,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 # As releases are built: what is tested is what is released, and no C is compiled.
 export CGO_ENABLED = 0
 
-.PHONY: build run test test-go test-long simulation lint bench fuzz suites hbase hbase-stop clean
+.PHONY: build run test test-go cases test-long simulation lint bench fuzz suites hbase hbase-stop clean
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 
@@ -36,6 +36,10 @@ test:
 test-go:
 	@scripts/test-needs
 	$(GO) test -vet=off -timeout 40m -skip '^TestSimulation$$' ./table/hbase ./partition ./integration ./...
+
+# The files of other servers and tools, as transcripts; a part of test-go.
+cases:
+	$(GO) test ./cmd/ldapd -run '^TestCases$$' -v
 
 simulation:
 	nice $(GO) test ./txn -run '^TestSimulation$$'

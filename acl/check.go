@@ -42,6 +42,23 @@ func (s *Set) Check(members func(group string) ([]dn.DN, error)) (all []Finding,
 	return append(all, lifts...), err
 }
 
+// Useless returns rules without which the others allow the same. The first rules, as many as the
+// parameter fixed says, are not among them.
+func (s *Set) Useless(fixed int) (all []Placed) {
+	rest := Set{rules: slices.Clone(s.rules)}
+	for i := fixed; i < len(rest.rules); {
+		r := rest.rules[i]
+		denied := rest.deniedBy(r)
+		if r.neverHolds() == "" && rest.impliedBy(i) == nil && (denied == nil || !denied.deniesSee(r)) {
+			i++
+			continue
+		}
+		all = append(all, r.Placed)
+		rest.rules = slices.Delete(rest.rules, i, i+1)
+	}
+	return all
+}
+
 func (c *compiled) namesNobody() bool {
 	is := func(t term) bool { return slices.ContainsFunc(t, func(s subject) bool { return s.Kind == Nobody }) }
 	gone := func(t Target) bool { return t.Filter != nil && namesGone(t.Filter) }

@@ -162,6 +162,6 @@ func (a *adder) refuse(x *item, err error) error {
 	if !a.last {
 		return a.later.add(x)
 	}
-	a.im.rejects.add(x, x.wrong(err))
+	a.im.rejects.add(x, err)
 	return nil
 }

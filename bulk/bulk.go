@@ -25,6 +25,7 @@ import (
 	"iter"
 	"os"
 	"runtime"
+	"sync"
 
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -79,6 +80,8 @@ type Options struct {
 	// of them is called by two goroutines at once.
 	Report func(*ldif.Error)
 	Note   func(string)
+	// Summary is called once, at the end, if records were bad.
+	Summary func(*Summary)
 	// Progress, if not nil, shows the progress of the import.
 	Progress *Progress
 	// Workers is the number of goroutines that prepare entries; 0 means one for each
@@ -91,11 +94,21 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Summary == nil {
+		o.Summary = func(*Summary) {}
+	}
 	if o.Report == nil {
 		o.Report = func(*ldif.Error) {}
 	}
-	if o.Note == nil {
+	if note := o.Note; note == nil {
 		o.Note = func(string) {}
+	} else {
+		var mu sync.Mutex
+		o.Note = func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			note(text)
+		}
 	}
 	if o.Progress == nil {
 		o.Progress = &Progress{}

@@ -28,8 +28,8 @@ type changer struct {
 	res     Result
 }
 
-func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res Result, err error) {
-	c := &changer{o: o, p: p, rejects: rejects{o: o}, tally: newTally()}
+func importChanges(ctx context.Context, p *partition.Partition, o *Options, first *item) (res Result, err error) {
+	c := &changer{o: o, p: p, rejects: rejects{o: o, schema: p.Schema}, tally: newTally()}
 	noted := map[string]bool{}
 	c.cleaner = newCleaner(p.Schema(), func(a string) {
 		if !noted[a] {
@@ -38,6 +38,11 @@ func importChanges(ctx context.Context, p *partition.Partition, o *Options) (res
 		}
 	}, c.tally, o.DropDuplicates)
 	before := p.Config().Suffixes
+	if len(before)+len(o.Suffixes) == 0 && first.changes() && !first.ofSubschema() {
+		if add, is := first.Change.(*op.Add); is {
+			o.Suffixes = []string{add.Name} // as the first entry of a file without changetype
+		}
+	}
 	if err := configure.AddSuffixes(ctx, p, o.Suffixes); err != nil {
 		return res, err
 	}
@@ -73,7 +78,7 @@ func (c *changer) each(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("interrupted: %d records took effect, up to %s:%d; import the rest", c.res.Done, last.file, last.line())
 		case isRecords(err):
-			c.rejects.add(&x, x.wrong(err))
+			c.rejects.add(&x, err)
 			c.res.Bad++
 		default:
 			return err
@@ -155,7 +160,7 @@ func (c *changer) together(ctx context.Context) error {
 func (c *changer) applyAll(ctx context.Context, tx *partition.Tx, all []item) error {
 	type found struct {
 		x   *item
-		bad *ldif.Error
+		bad error
 	}
 	var bad []found
 	c.tally.reset()
@@ -168,7 +173,7 @@ func (c *changer) applyAll(ctx context.Context, tx *partition.Tx, all []item) er
 		switch {
 		case err == nil:
 		case isRecords(err):
-			bad = append(bad, found{x, x.wrong(err)})
+			bad = append(bad, found{x, err})
 		default:
 			return err
 		}
@@ -205,7 +210,11 @@ func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 		if slices.ContainsFunc(r.Changes, func(m op.Modification) bool { return isRules(tx.Schema(), m.Description) }) {
 			return x.wrong(errRules)
 		}
-		return tx.Modify(ctx, name, r.Changes)
+		changes := c.cleaner.cleanChanges(r.Changes)
+		if len(changes) == 0 && len(r.Changes) > 0 {
+			return nil
+		}
+		return tx.Modify(ctx, name, changes)
 	case *op.ModifyDN:
 		return x.rename(ctx, tx, name, r)
 	}

@@ -21,7 +21,7 @@ var Foreign = []string{
 	// OpenLDAP: replication and password policy state.
 	"contextCSN", "entryTtl", "dynamicSubtrees", "authTimestamp",
 	"pwdChangedTime", "pwdFailureTime", "pwdGraceUseTime", "pwdHistory",
-	"pwdLastSuccess", "pwdPolicySubentry", "pwdUniqueAttempts",
+	"pwdLastSuccess", "pwdPolicySubentry", "pwdUniqueAttempts", "entryExpireTimestamp",
 	"reqStart", "monitorContext",
 	// 389 Directory Server: ids, replication, access rules, account state.
 	"nsUniqueId", "entryid", "dsEntryDN", "entryusn", "parentid", "tombstoneNumSubordinates",
@@ -35,6 +35,36 @@ var Foreign = []string{
 	"entryParentId", "nbChildren", "nbSubordinates", "accessControlSubentries", "collectiveAttributeSubentries",
 	"collectiveExclusions", "triggerExecutionSubentries", "schemaModifiersName", "schemaModifyTimestamp", "revisions",
 	"pwdAttributeLastChanged", "entryDeleted",
+	// OpenDJ, Oracle Unified Directory, PingDirectory and their relatives; see also foreignPrefixes.
+	"entryChecksum", "orclGUID", "orclNormDN", "orclEntryDN",
+	// IBM Security Directory Server.
+	"ibm-entryUUID", "ibm-allGroups", "ibm-allMembers", "ibm-entryChecksum", "ibm-entryChecksumOp", "ibm-hasSubordinates",
+	"ibm-capabilitiesSubentry", "ibm-effectiveAcl", "ibm-filterAclEntry", "ibm-filterAclInherit", "ibm-searchSizeLimit",
+	"ibm-searchTimeLimit", "aclEntry", "aclPropagate", "aclSource", "entryOwner", "ownerPropagate", "ownerSource",
+	// eDirectory.
+	"GUID", "ACL", "entryFlags", "subordinateCount", "localEntryID", "backLink", "obituary",
+	"synchronizedUpTo", "transitiveVector", "purgeVector", "partitionStatus", "partitionCreationTime", "localReceivedUpTo",
+	"federationBoundary",
+	// Active Directory and Samba.
+	"objectGUID", "replPropertyMetaData", "replUpToDateVector", "uSNChanged", "uSNCreated", "uSNLastObjRem",
+	"uSNDSALastObjRemoved", "uSNSource", "whenChanged", "whenCreated", "nTSecurityDescriptor", "dSCorePropagationData",
+	"instanceType", "objectCategory", "isCriticalSystemObject", "distinguishedName", "canonicalName", "sDRightsEffective",
+	"allowedAttributes", "allowedAttributesEffective", "allowedChildClasses", "allowedChildClassesEffective",
+	"badPwdCount", "badPasswordTime", "lastLogon", "lastLogoff", "lastLogonTimestamp", "logonCount", "lastKnownParent",
+}
+
+// foreignPrefixes are the beginnings of the names of attributes with the state of other servers,
+// in lower case. An import treats attributes with such names as those of the list Foreign.
+var foreignPrefixes = []string{
+	"ds-",            // OpenDJ, Oracle Unified Directory, PingDirectory
+	"nsds5", "nsruv", // replication of 389 Directory Server and Oracle DSEE
+	"nscp", "nstombstone", "ibm-pwd", "ibm-replication", "ibm-slapd",
+}
+
+// isForeign reports whether a name is that of an attribute of other servers.
+func isForeign(name string) bool {
+	name = strings.ToLower(name)
+	return foreign[name] || slices.ContainsFunc(foreignPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 var foreign = func() map[string]bool {
@@ -51,7 +81,7 @@ type fate uint8
 const (
 	keep fate = iota
 	drop
-	// The attribute is the entry's id in 389. The id becomes entryUUID if the entry has none.
+	// The attribute is the entry's id in another server. The id becomes entryUUID if the entry has none.
 	// uniqueID drops the attribute. keepUniqueID keeps the attribute, because the schema
 	// defines it with another usage than dSAOperation.
 	uniqueID
@@ -61,6 +91,8 @@ const (
 	// the schema defines it.
 	dropRoles
 	keepRoles
+	// The values are certificates and the like. An empty one, which 389 accepts, is dropped.
+	binaries
 	password  // the value is kept, and counted if no bind can use it
 	disabling // if the value is TRUE, the account is disabled: it gets pwdAccountLockedTime
 	classes   // the object classes
@@ -111,16 +143,20 @@ func (s *cleaner) fate(description string) fate {
 	switch {
 	case s.translate && strings.EqualFold(name, "objectClass"):
 		f = classes
-	case s.translate && (strings.EqualFold(name, "nsAccountLock") || strings.EqualFold(name, "ds-pwp-account-disabled")):
-		f = disabling
+	case strings.EqualFold(name, "nsAccountLock"), strings.EqualFold(name, "ds-pwp-account-disabled"):
+		if s.translate {
+			f = disabling
+		}
 	case t != nil && t == s.schema.Attribute("userPassword"):
 		f = password
 	case strings.EqualFold(name, "nsRoleDN") && t != nil:
 		f = keepRoles
-	case strings.EqualFold(name, "nsUniqueId") && t != nil && t.Usage != schema.DSAOperation:
+	case isID(name) && t != nil && t.Usage != schema.DSAOperation:
 		f = keepUniqueID
-	case !foreign[strings.ToLower(name)] || t != nil && t.Usage != schema.DSAOperation:
-	case strings.EqualFold(name, "nsUniqueId"):
+	case t != nil && t.Usage != schema.DSAOperation && strings.HasSuffix(t.SentName(), ";binary"):
+		f = binaries
+	case !isForeign(name) || t != nil && t.Usage != schema.DSAOperation:
+	case isID(name):
 		f = uniqueID
 	case strings.EqualFold(name, "nsRoleDN"):
 		f = dropRoles
@@ -142,6 +178,8 @@ func (s *cleaner) clean(attributes []op.PartialAttribute) []op.PartialAttribute 
 	for i := range attributes {
 		switch a := &attributes[i]; s.fate(a.Description) {
 		case keep:
+		case binaries:
+			foreign = foreign || slices.ContainsFunc(a.Values, isEmpty)
 		case password:
 			s.count(a.Values)
 		case classes:
@@ -157,6 +195,28 @@ func (s *cleaner) clean(attributes []op.PartialAttribute) []op.PartialAttribute 
 		attributes = s.translatePolicy(attributes)
 	}
 	return attributes
+}
+
+// cleanChanges returns the changes that are applied. Logs of changes, such as those of slapd's
+// overlay auditlog, also contain the changes of attributes that a server maintains itself.
+func (s *cleaner) cleanChanges(changes []op.Modification) []op.Modification {
+	left := func(m op.Modification) bool {
+		switch s.fate(m.Description) {
+		case drop, uniqueID, dropRoles:
+			return true
+		}
+		name, _, _ := strings.Cut(m.Description, ";")
+		t := s.schema.Attribute(name)
+		if t == nil || !t.NoUserModification || !t.Operational() {
+			return false
+		}
+		s.note(t.Name())
+		return true
+	}
+	if !slices.ContainsFunc(changes, left) {
+		return changes
+	}
+	return slices.DeleteFunc(slices.Clone(changes), left)
 }
 
 // count counts the passwords that no bind can use.
@@ -203,10 +263,13 @@ func (s *cleaner) dropTwins(attributes []op.PartialAttribute) []op.PartialAttrib
 func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialAttribute {
 	var id [][]byte
 	hasID, hasLock, disabled := false, false, false
-	attributes = slices.DeleteFunc(slices.Clone(attributes), func(a op.PartialAttribute) bool {
+	attributes = s.withoutEmpty(slices.Clone(attributes))
+	attributes = slices.DeleteFunc(attributes, func(a op.PartialAttribute) bool {
 		switch s.fate(a.Description) {
 		case disabling:
 			disabled = disabled || isTrue(a.Values)
+		case binaries:
+			return len(a.Values) == 0
 		case keep, password, classes:
 			hasID = hasID || strings.EqualFold(a.Description, "entryUUID")
 			hasLock = hasLock || strings.EqualFold(a.Description, "nsAccountLock")
@@ -215,14 +278,14 @@ func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialA
 			disabled = disabled || disables(a.Values)
 			return false
 		case keepUniqueID:
-			if v := fromUniqueID(a.Values); v != nil {
+			if v := fromID(&a); v != nil {
 				id = v
 			}
 			return false
 		case dropRoles:
 			disabled = disabled || disables(a.Values)
 		case uniqueID:
-			if v := fromUniqueID(a.Values); v != nil {
+			if v := fromID(&a); v != nil {
 				id = v
 			}
 		}
@@ -238,6 +301,48 @@ func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialA
 		attributes = append(attributes, op.PartialAttribute{Description: "nsAccountLock", Values: [][]byte{[]byte("TRUE")}})
 	}
 	return attributes
+}
+
+// withoutEmpty drops the empty values of binary attributes.
+func (s *cleaner) withoutEmpty(attributes []op.PartialAttribute) []op.PartialAttribute {
+	for i := range attributes {
+		a := &attributes[i]
+		if s.fate(a.Description) != binaries || !slices.ContainsFunc(a.Values, isEmpty) {
+			continue
+		}
+		s.tally.emptied(a.Description)
+		a.Values = slices.DeleteFunc(slices.Clone(a.Values), isEmpty)
+	}
+	return attributes
+}
+
+func isEmpty(v []byte) bool { return len(v) == 0 }
+
+// ids are the attributes with the id of an entry in another server, each with the function that
+// converts its value to a UUID.
+var ids = map[string]func([][]byte) [][]byte{
+	"nsuniqueid": fromUniqueID, "ibm-entryuuid": fromUniqueID, "orclguid": fromUniqueID, "objectguid": fromGUID,
+}
+
+func isID(name string) bool { return ids[strings.ToLower(name)] != nil }
+
+// fromID converts the value of an id attribute.
+func fromID(a *op.PartialAttribute) [][]byte {
+	name, _, _ := strings.Cut(a.Description, ";")
+	return ids[strings.ToLower(name)](a.Values)
+}
+
+// fromGUID converts the 16 octets of a GUID of Active Directory, whose first three numbers are
+// little-endian.
+func fromGUID(values [][]byte) [][]byte {
+	if len(values) != 1 || len(values[0]) != len(entry.ID{}) {
+		return nil
+	}
+	id := entry.ID(values[0])
+	slices.Reverse(id[:4])
+	slices.Reverse(id[4:6])
+	slices.Reverse(id[6:8])
+	return [][]byte{[]byte(id.String())}
 }
 
 // disables reports whether one of the roles is 389's role of disabled accounts, from

@@ -27,7 +27,7 @@ func Import(ctx context.Context, p *partition.Partition, o Options) (Result, err
 	h := o.head()
 	switch {
 	case h.first.changes() || o.Branch != nil && o.Continue:
-		return importChanges(ctx, p, &o)
+		return importChanges(ctx, p, &o, &h.first)
 	case o.Branch != nil:
 		return entriesIntoBranch(ctx, p, &o)
 	}
@@ -71,6 +71,7 @@ func (h *head) records() (n int) {
 // head keeps the bytes that it reads, for a second reading.
 func (o *Options) head() (h head) {
 	first := *o
+	first.Note = func(string) {} // the notes come with the second reading
 	first.Files, first.Progress = o.Files[:min(1, len(o.Files))], &Progress{}
 	if len(o.Files) > 0 && o.Files[0] == stdin {
 		peeked := &replay{in: o.Stdin}
@@ -159,7 +160,7 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 		return Result{}, err
 	}
 	defer l.Abort(ctx)
-	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o}, skip: skip, rules: rules, policies: policies, tally: newTally(), noted: map[string]bool{}, sum: sha256.New()}
+	im := &importer{o: o, p: p, l: l, rejects: rejects{o: o, schema: p.Schema}, skip: skip, rules: rules, policies: policies, tally: newTally(), noted: map[string]bool{}, sum: sha256.New()}
 	defer im.wait.close()
 	finish := im.commit
 	if lo.CheckOnly {
@@ -357,7 +358,7 @@ func (im *importer) refuse(x *item, err error) error {
 	if !errors.As(err, &p) && !errors.As(err, &l) {
 		return err
 	}
-	im.rejects.add(x, x.wrong(err))
+	im.rejects.add(x, err)
 	if x.Record == nil {
 		return nil
 	}

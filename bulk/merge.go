@@ -138,7 +138,7 @@ func entriesIntoBranch(ctx context.Context, p *partition.Partition, o *Options) 
 	s := newCleaner(p.Schema(), im.noteForeign, im.tally, o.DropDuplicates)
 	for x := range o.items() {
 		if err := im.forBranch(&x); err != nil {
-			im.rejects.add(&x, x.wrong(err))
+			im.rejects.add(&x, err)
 			continue
 		}
 		x.Attributes = s.clean(x.Attributes)

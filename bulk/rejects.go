@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // The type "rejects" counts and reports bad records. If Continue is set and the records come
@@ -16,11 +17,22 @@ type rejects struct {
 	f   *os.File
 	w   *ldif.Writer
 	err error // error of writing the file
+
+	schema  func() *schema.Schema // the schema in force; nil: not known
+	summary *Summary              // nil if n is 0
 }
 
-// add adds one bad record.
-func (r *rejects) add(x *item, bad *ldif.Error) {
-	r.n++
+// add adds one bad record. The error says why it is bad.
+func (r *rejects) add(x *item, err error) {
+	bad := x.wrong(err)
+	if r.n++; r.n == 1 {
+		r.summary = newSummary()
+	}
+	var s *schema.Schema
+	if r.schema != nil {
+		s = r.schema()
+	}
+	r.summary.add(x, err, s)
 	r.o.Report(bad)
 	if r.o.Continue && r.o.entries == nil && r.err == nil {
 		r.err = r.write(x, bad)
@@ -84,8 +96,12 @@ func (r *rejects) flush() error {
 	return errors.Join(r.err, r.w.Flush())
 }
 
-// close closes the file. Its error means that bad records may be missing in the file.
+// close reports the summary and closes the file. Its error means that bad records may be missing
+// in the file.
 func (r *rejects) close() error {
+	if r.n > 0 {
+		r.o.Summary(r.summary)
+	}
 	if r.f == nil {
 		return r.err
 	}

@@ -204,7 +204,7 @@ func (s *sender) one(c *ldap.Conn, x *item) error {
 	if lost(err) {
 		return fmt.Errorf("%s: %w", s.r.URL, err)
 	}
-	s.rejects.add(x, x.wrong(err))
+	s.rejects.add(x, err)
 	if !s.o.Continue {
 		return errStop
 	}

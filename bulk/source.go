@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"strings"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
@@ -103,9 +104,24 @@ const heads = 2
 func (x *item) changes() bool { return x.Record != nil && x.Change != nil }
 
 // items yields the records of all files. If reading a file fails, the last item of that
-// file is a bad item.
+// file is a bad item. It leaves out, with a note, entries that were deleted at the old server,
+// which keeps them for its replication.
 func (o *Options) items() iter.Seq[item] {
 	return func(yield func(item) bool) {
+		deleted := 0
+		defer func() {
+			if deleted > 0 {
+				o.Note(fmt.Sprintf("%d entries that were deleted at the old server are left out", deleted))
+			}
+		}()
+		every := yield
+		yield = func(x item) bool {
+			if x.deleted() {
+				deleted++
+				return true
+			}
+			return every(x)
+		}
 		if o.entries != nil {
 			for rec := range o.entries {
 				if !yield(item{Record: rec}) {
@@ -132,7 +148,7 @@ func (o *Options) file(name string, yield func(item) bool) bool {
 	if name == stdin {
 		label = "standard input"
 	}
-	r := ldif.NewReader(in, ldif.Options{File: label, AllowFiles: o.AllowFiles})
+	r := ldif.NewReader(in, ldif.Options{File: label, AllowFiles: o.AllowFiles, Note: o.Note})
 	line, n := 1, 0
 	for rec, err := range r.Records() {
 		x := item{Record: rec, file: label}
@@ -151,7 +167,35 @@ func (o *Options) file(name string, yield func(item) bool) bool {
 			return false
 		}
 	}
+	if state, deleted := r.State(); state > 0 {
+		o.Note(fmt.Sprintf("%s: the state of replication of 389 Directory Server is left out, with %d values that were deleted there", label, deleted))
+	}
 	return true
+}
+
+// The method "deleted" reports whether a record is an entry that was deleted at the server that
+// wrote it: a tombstone of 389 Directory Server, Active Directory or ApacheDS, or an entry that
+// PingDirectory keeps to be undeleted.
+func (x *item) deleted() bool {
+	if x.Record == nil {
+		return false
+	}
+	if _, adds := x.Change.(*op.Add); x.Change != nil && !adds {
+		return false
+	}
+	for a := range x.descriptions() {
+		switch {
+		case strings.EqualFold(a.Description, "objectClass"):
+			for _, v := range a.Values {
+				if strings.EqualFold(string(v), "nsTombstone") || strings.EqualFold(string(v), "ds-soft-delete-entry") {
+					return true
+				}
+			}
+		case (strings.EqualFold(a.Description, "isDeleted") || strings.EqualFold(a.Description, "entryDeleted")) && isTrue(a.Values):
+			return true
+		}
+	}
+	return false
 }
 
 // unreadable returns the error for a file that cannot be opened or cannot be read to its

@@ -18,10 +18,13 @@ type tally struct {
 type counts struct {
 	unusable   map[string]int // number of passwords that no bind can use, by scheme
 	duplicates map[string]int // number of dropped values, by attribute
+	empty      map[string]int // number of entries with empty values that were dropped, by attribute
 	policies   int            // password policies of 389 that were translated
 }
 
-func newCounts() counts { return counts{unusable: map[string]int{}, duplicates: map[string]int{}} }
+func newCounts() counts {
+	return counts{unusable: map[string]int{}, duplicates: map[string]int{}, empty: map[string]int{}}
+}
 
 func newTally() *tally { return &tally{counts: newCounts(), kept: newCounts()} }
 
@@ -38,6 +41,12 @@ func (t *tally) duplicate(attribute string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.duplicates[attribute]++
+}
+
+func (t *tally) emptied(attribute string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.empty[attribute]++
 }
 
 func (t *tally) policy() {
@@ -65,6 +74,9 @@ func (t *tally) keep() {
 	for attribute, n := range t.duplicates {
 		t.kept.duplicates[attribute] += n
 	}
+	for attribute, n := range t.empty {
+		t.kept.empty[attribute] += n
+	}
 	t.kept.policies += t.policies
 	t.counts = newCounts()
 }
@@ -78,6 +90,9 @@ func (t *tally) report(note func(string)) {
 	}
 	if k.policies > 0 {
 		note(fmt.Sprintf("password policies of 389 Directory Server that became policies of this server (pwdPolicy): %d", k.policies))
+	}
+	if len(k.empty) > 0 {
+		note("empty values, which are no certificates or revocation lists, are left out: " + listed(k.empty))
 	}
 	if len(k.duplicates) > 0 {
 		note("values that an entry had twice and now has once: " + listed(k.duplicates))

@@ -14,6 +14,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 	"pgregory.net/rapid"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -127,13 +129,20 @@ func TestArrival(t *testing.T) {
 	}
 	want := show(NewReader(bytes.NewReader(text), Options{}))
 	crlf := bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))
+	utf16 := func(order unicode.Endianness, mark unicode.BOMPolicy) io.Reader {
+		return iotest.OneByteReader(transform.NewReader(bytes.NewReader(crlf), unicode.UTF16(order, mark).NewEncoder()))
+	}
 	for name, in := range map[string]io.Reader{
-		"bytes":    iotest.OneByteReader(bytes.NewReader(text)),
-		"halves":   iotest.HalfReader(bytes.NewReader(text)),
-		"data+EOF": iotest.DataErrReader(bytes.NewReader(text)),
-		"CRLF":     iotest.OneByteReader(bytes.NewReader(crlf)),
-		"BOM":      iotest.OneByteReader(strings.NewReader("\ufeff" + string(text))),
-		"cut":      bytes.NewReader(bytes.TrimRight(text, "\n")),
+		"UTF-16LE":       utf16(unicode.LittleEndian, unicode.UseBOM),
+		"UTF-16BE":       utf16(unicode.BigEndian, unicode.UseBOM),
+		"no mark":        utf16(unicode.LittleEndian, unicode.IgnoreBOM),
+		"no mark either": utf16(unicode.BigEndian, unicode.IgnoreBOM),
+		"bytes":          iotest.OneByteReader(bytes.NewReader(text)),
+		"halves":         iotest.HalfReader(bytes.NewReader(text)),
+		"data+EOF":       iotest.DataErrReader(bytes.NewReader(text)),
+		"CRLF":           iotest.OneByteReader(bytes.NewReader(crlf)),
+		"BOM":            iotest.OneByteReader(strings.NewReader("\ufeff" + string(text))),
+		"cut":            bytes.NewReader(bytes.TrimRight(text, "\n")),
 	} {
 		if got := show(NewReader(in, Options{})); got != want {
 			t.Errorf("%s: %s", name, cmp.Diff(want, got))
@@ -477,5 +486,17 @@ func BenchmarkWrite(b *testing.B) {
 		for _, rec := range records {
 			w.Write(rec)
 		}
+	}
+}
+
+// TestAuditLog reads an audit log of 389 Directory Server, with a change that failed there.
+func TestAuditLog(t *testing.T) {
+	const log = "\t389-Directory/2.3.1 B2022.340.0000\n\tldap.example.com:636 (/etc/dirsrv/slapd-example)\n\n" +
+		"time: 20261128000000\ndn: cn=a\nresult: 0\nchangetype: add\ncn: a\n\n" +
+		"time: 20261128000001\ndn: cn=b\nresult: 32\nchangetype: delete\n\n" +
+		"time: 20261128000002\ndn: cn=c\nresult: 0\nchangetype: delete\n"
+	const want = "5 \"cn=a\"\n  add \"cn=a\"\n  cn [\"a\"]\n16 \"cn=c\"\n  delete \"cn=c\"\n"
+	if got := show(NewReader(strings.NewReader(log), Options{File: "in"})); got != want {
+		t.Error(cmp.Diff(want, got))
 	}
 }

@@ -1,10 +1,14 @@
 package ldif
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
 	"iter"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 
 	"github.com/seed-4dac0d86/ldapd/op"
 )
@@ -21,6 +25,8 @@ type Options struct {
 	AllowFiles bool
 	// AllowEmpty allows entries without attributes.
 	AllowEmpty bool
+	// Note, if not nil, is called with remarks about what the Reader leaves out.
+	Note func(string)
 }
 
 const (
@@ -46,6 +52,8 @@ type Reader struct {
 
 	raw   []byte
 	names map[string]string // attribute descriptions, for reuse
+
+	states, deleted int // see State
 
 	// Memory for the current record, which is reused for the next record.
 	parser     parser
@@ -95,6 +103,12 @@ func (r *Reader) Records() iter.Seq2[*Record, error] {
 // comments that no blank line separates from the record. If the record is larger than
 // MaxRecord, Raw returns only its beginning. The text is valid until the next call of Read.
 func (r *Reader) Raw() []byte { return r.raw }
+
+// State returns how many lines had options for the state of replication in 389 Directory Server,
+// which exports them for other replicas ("sn;vucsn-5f...: Oakes"). The Reader drops these
+// options. It leaves out the values of such lines that were deleted there. Their number is
+// deleted.
+func (r *Reader) State() (lines, deleted int) { return r.states, r.deleted }
 
 // fail makes all later calls of Read return err.
 func (r *Reader) fail(err error) error {
@@ -173,10 +187,10 @@ func (r *Reader) take(size, used, lines int) ([]byte, int, error) {
 
 // fill moves buf[start:end] to the start of the buffer and reads more after it.
 func (r *Reader) fill() {
-	first := r.buf == nil
 	switch {
-	case first:
+	case r.buf == nil:
 		r.buf = make([]byte, firstBuffer)
+		r.in = UTF8(r.in)
 	case r.start > 0:
 		copy(r.buf, r.buf[r.start:r.end])
 		r.end -= r.start
@@ -193,21 +207,32 @@ func (r *Reader) fill() {
 		}
 		n, r.inErr = r.in.Read(r.buf[r.end:])
 	}
-	if first {
-		n = r.dropBOM(n)
-	}
 	r.end += n
 }
 
-// dropBOM removes the byte order mark that some editors put before UTF-8.
-func (r *Reader) dropBOM(n int) int {
-	bom := []byte("\ufeff")
-	for n < len(bom) && r.inErr == nil && bytes.HasPrefix(bom, r.buf[:n]) {
-		var m int
-		m, r.inErr = r.in.Read(r.buf[n:])
-		n += m
+// UTF8 returns a reader of text as UTF-8 without a byte order mark. Some programs of Windows
+// write UTF-16, with or without the mark. Neither UTF-8 nor UTF-16 that is LDIF begins with a
+// NUL character.
+func UTF8(in io.Reader) io.Reader {
+	b := bufio.NewReader(in)
+	head, _ := b.Peek(3) // an error of Peek is ignored here: Read returns it again
+	order := unicode.LittleEndian
+	switch {
+	case bytes.Equal(head, []byte("\ufeff")):
+		_, _ = b.Discard(len(head))
+		return b
+	case len(head) < 2, !isUTF16(head):
+		return b
+	case head[0] == 0:
+		order = unicode.BigEndian
 	}
-	return copy(r.buf, bytes.TrimPrefix(r.buf[:n], bom))
+	return transform.NewReader(b, unicode.UTF16(order, unicode.UseBOM).NewDecoder())
+}
+
+// isUTF16 reports whether a text begins with the mark of UTF-16, or with an ASCII character in
+// UTF-16.
+func isUTF16(head []byte) bool {
+	return bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff}) || (head[0] == 0) != (head[1] == 0)
 }
 
 // tooLarge skips the current record and keeps its beginning for Raw.

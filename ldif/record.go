@@ -39,6 +39,9 @@ type valueLine struct {
 // record parses a block of lines. It returns nil if the block contains only comments or
 // the version.
 func (r *Reader) record(block []byte, line int) (*Record, error) {
+	if !r.begun && block[0] == '\t' {
+		return nil, nil // the head of an audit log of 389 Directory Server
+	}
 	p := &r.parser
 	*p = parser{r: r, rest: block, next: line}
 	if err := p.advance(); err != nil {
@@ -53,6 +56,14 @@ func (r *Reader) record(block []byte, line int) (*Record, error) {
 	if p.name == nil {
 		return nil, nil
 	}
+	if p.is("search") || p.is("result") || p.is("ref") && bytes.Contains(block, []byte("# search reference")) {
+		return nil, p.outcome()
+	}
+	if p.is("time") { // in an audit log of 389 Directory Server
+		if err := p.advance(); err != nil {
+			return nil, err
+		}
+	}
 	if !p.is("dn") {
 		return nil, p.fail("a record begins with \"dn:\", not with %q; is a blank line misplaced?", p.name)
 	}
@@ -66,6 +77,14 @@ func (r *Reader) record(block []byte, line int) (*Record, error) {
 	if err := p.advance(); err != nil {
 		return nil, err
 	}
+	if p.is("result") { // in an audit log of 389 Directory Server
+		if string(p.value) != "0" {
+			return nil, nil // the change failed there
+		}
+		if err := p.advance(); err != nil {
+			return nil, err
+		}
+	}
 	if p.is("control") || p.is("changetype") {
 		err = p.change(rec)
 	} else {
@@ -75,6 +94,23 @@ func (r *Reader) record(block []byte, line int) (*Record, error) {
 		return nil, err
 	}
 	return rec, nil
+}
+
+// outcome reads the lines that ldapsearch prints after the entries: search references, which
+// it notes, and the result of the search. If the search failed, the file is not whole.
+func (p *parser) outcome() error {
+	for p.name != nil {
+		switch {
+		case p.is("ref") && p.r.opt.Note != nil:
+			p.r.opt.Note(fmt.Sprintf("%s:%d: a search reference is left out: %s", p.r.opt.File, p.line, p.value))
+		case p.is("result") && !bytes.HasPrefix(p.value, []byte("0")):
+			return p.fail("the search that printed this file failed, so the file is not whole: result %s; repeat the search", p.value)
+		}
+		if err := p.advance(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *parser) fail(format string, args ...any) error {
@@ -264,6 +300,12 @@ func (p *parser) entry() ([]op.PartialAttribute, error) {
 	attributes := p.r.attributes[:0]
 	current := -1
 	for p.name != nil {
+		if p.stateful() {
+			if err := p.advance(); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		d, err := p.description()
 		if err != nil {
 			return nil, err
@@ -289,6 +331,45 @@ func (p *parser) entry() ([]op.PartialAttribute, error) {
 	clear(attributes)
 	p.r.lines, p.r.attributes = lines, attributes
 	return own, nil
+}
+
+// stateful removes the options for the state of replication from the line's name, and reports
+// whether the value was deleted (see Reader.State).
+func (p *parser) stateful() (deleted bool) {
+	if bytes.IndexByte(p.name, ';') < 0 || !bytes.Contains(p.name, []byte("csn-")) {
+		return false
+	}
+	name, options, _ := bytes.Cut(p.name, []byte{';'})
+	kept, state := bytes.Clone(name), false
+	for o := range bytes.SplitSeq(options, []byte{';'}) {
+		switch {
+		case isState(o):
+			state = true
+		case string(o) == "deleted", string(o) == "deletedattribute":
+			deleted = true
+		default:
+			kept = append(append(kept, ';'), o...)
+		}
+	}
+	if !state {
+		return false
+	}
+	p.name = kept
+	p.r.states++
+	if deleted {
+		p.r.deleted++
+	}
+	return deleted
+}
+
+// isState reports whether an option is a change sequence number of 389 Directory Server, such as
+// "vucsn-5f0a0839000100010000": that of the adding or deletion of an attribute, or of the
+// updating or deletion of a value.
+func isState(option []byte) bool {
+	const digits = 20
+	kind, csn, ok := bytes.Cut(option, []byte("csn-"))
+	return ok && (string(kind) == "ad" || string(kind) == "md" || string(kind) == "vu" || string(kind) == "vd") && len(csn) == digits &&
+		len(bytes.TrimLeft(csn, "0123456789abcdefABCDEF")) == 0
 }
 
 // find returns the index of the attribute with description d, ignoring case. If there

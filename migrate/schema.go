@@ -49,18 +49,8 @@ func (s *Source) definitions(ctx context.Context) ([]schema.Definition, []error,
 // define adds the definitions in the values of an entry.
 func (s *Source) define(f *schemafile.Files, e *ldap.Entry) error {
 	before := len(f.Definitions)
-	as := attributesOf(e)
-	isMacros := func(a op.PartialAttribute) bool { return strings.EqualFold(a.Description, "olcObjectIdentifier") }
-	macros := slices.DeleteFunc(slices.Clone(as), func(a op.PartialAttribute) bool { return !isMacros(a) })
-	for _, a := range append(macros, slices.DeleteFunc(as, isMacros)...) {
-		// Each value is read by itself, so that a definition that cannot be read does not
-		// hide the others.
-		for _, v := range a.Values {
-			rec := &ldif.Record{DN: e.DN, Attributes: []op.PartialAttribute{{Description: a.Description, Values: [][]byte{v}}}}
-			if err := f.Record(e.DN, rec, nil); err != nil {
-				f.Mistakes = append(f.Mistakes, err)
-			}
-		}
+	if err := f.Record(e.DN, &ldif.Record{DN: e.DN, Attributes: attributesOf(e)}, nil); err != nil {
+		return err
 	}
 	for i := range f.Definitions[before:] {
 		f.Definitions[before+i].Source = e.DN
@@ -87,17 +77,26 @@ func (m *Move) takeSchema(ctx context.Context) error {
 		return err
 	}
 	var done *schema.Merged
-	_, err = m.p.UpdateSchema(ctx, m.by, func(tx *partition.Tx) (err error) {
-		var bad []error
-		if done, bad, err = tx.Schema().MergeGood(ds); err != nil {
-			return err
-		}
-		wrong = append(wrong, bad...)
-		if len(done.Add)+len(done.Remove) == 0 {
-			return errNothing
-		}
-		return tx.ChangeSchema(ctx, done.Add, done.Remove)
-	})
+	var bad []error
+	merge := func() error {
+		_, err := m.p.UpdateSchema(ctx, m.by, func(tx *partition.Tx) (err error) {
+			if done, bad, err = tx.Schema().MergeGood(ds); err != nil {
+				return err
+			}
+			if len(done.Add)+len(done.Remove) == 0 {
+				return errNothing
+			}
+			return tx.ChangeSchema(ctx, done.Add, done.Remove)
+		})
+		return err
+	}
+	err = merge()
+	if partition.Is(err, partition.Unwilling) && len(done.Better) > 0 {
+		// Entries have values of a type that would get another equality rule.
+		ds, _ = done.WithoutBetter(ds, false)
+		err = merge()
+	}
+	wrong = append(wrong, bad...)
 	if err != nil && !errors.Is(err, errNothing) {
 		return fmt.Errorf("the definitions of the old server cannot be added: %w", err)
 	}

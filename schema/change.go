@@ -15,7 +15,7 @@ import (
 // others, or has an OID or name that is already in use. It also fails if a definition to
 // remove is missing, or if it is not replaced and other definitions use it. A definition
 // that the server needs can only be replaced, by a definition with the same meaning and at
-// least the same names. The server needs its matching rules and syntaxes, its operational
+// least the same names; a class may also allow more types. The server needs its matching rules and syntaxes, its operational
 // attributes, and the elements that [Needed] lists.
 func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
 	c := change{from: s, left: slices.Clone(s.definitions)}
@@ -143,8 +143,8 @@ func (c *change) check() error {
 	return nil
 }
 
-// The method "means" reports whether d has all names of old and, apart from names, the same
-// meaning as old.
+// The method "means" reports whether d has all names of old and, apart from names and from
+// types that a class allows besides, the same meaning as old.
 func (s *Schema) means(d, old *definition) bool {
 	for _, n := range old.names {
 		if !d.called(n) {
@@ -153,7 +153,17 @@ func (s *Schema) means(d, old *definition) bool {
 	}
 	renamed := *d
 	renamed.names = old.names
+	if d.element == objectClasses && s.allow(d.may, old.may) {
+		renamed.may = old.may
+	}
 	return strings.EqualFold(s.essence(&renamed), s.essence(old))
+}
+
+// allow reports whether the list may contains all types of the list old.
+func (s *Schema) allow(may, old []string) bool {
+	return !slices.ContainsFunc(old, func(o string) bool {
+		return !slices.ContainsFunc(may, func(n string) bool { return s.canonical(n) == s.canonical(o) })
+	})
 }
 
 // refersTo reports whether d refers to the definition x.

@@ -13,6 +13,10 @@ type Definition struct {
 	Attribute string // may also be a name used in schema files: attributetype, olcAttributeTypes
 	Text      string
 	Source    string // origin, for errors: "core.schema:12"; may be empty
+	// Derive is set if the definition comes from a server that derives the matching rules that a
+	// type does not name from the type's syntax. Merge then does the same. It also lets the
+	// definition override an earlier one of the same files, as such servers do.
+	Derive bool
 }
 
 // parse parses the definition. An error contains the Source of d.

@@ -14,7 +14,7 @@ type Macros map[string]string
 // Define adds a macro. A macro may be defined again only with the same OID.
 func (m Macros) Define(name, oid string) error {
 	oid = m.expand(oid)
-	if !validNumericOID(oid) {
+	if !numericOID(oid, true) {
 		return fmt.Errorf("objectIdentifier %s: %q is neither an OID nor begins with a macro defined before", name, oid)
 	}
 	key := strings.ToLower(name)
@@ -51,14 +51,14 @@ func (m Macros) Expand(d Definition) (Definition, error) {
 			return d, from(d.Source, malformed(d.Text, 0, err.Error()))
 		}
 	}
-	return Definition{elementNames[p.element], p.String(), d.Source}, nil
+	return Definition{Attribute: elementNames[p.element], Text: p.String(), Source: d.Source, Derive: d.Derive}, nil
 }
 
 // element expands a macro. It returns an error if a macro expands to something that is not
 // an OID.
 func (m Macros) element(s string) (string, error) {
 	oid := m.expand(s)
-	if oid != s && !validNumericOID(oid) {
+	if oid != s && !numericOID(oid, true) {
 		return s, fmt.Errorf("%q stands for %q, which is no OID", s, oid)
 	}
 	return oid, nil
@@ -67,8 +67,11 @@ func (m Macros) element(s string) (string, error) {
 // ParseFile parses the text of a schema file. The file contains definitions, each after a
 // word for its kind ("attributetype ( ... )", "attributeTypes: ( ... )"), and macros,
 // which ParseFile adds to m. A definition continues on lines that begin with white space.
-// Unlike in slapd, it also continues until its parentheses are closed. A line whose first
-// character other than spaces is "#" is a comment. Any other directive is an error.
+// Unlike in slapd, it also continues until its parentheses are closed. An empty line ends a
+// directive whose parentheses are closed, so that the next one may be indented. A directive
+// also ends where another one begins at the start of a line, so that one that lacks a
+// parenthesis does not hide those after it. A line whose first character other than spaces is
+// "#" is a comment. Any other directive is an error.
 func ParseFile(name, text string, m Macros) ([]Definition, error) {
 	var out []Definition
 	var errs []error
@@ -110,15 +113,19 @@ func directives(text string) func(yield func(int, string) bool) {
 		for line := range strings.Lines(text) {
 			n++
 			trimmed := strings.TrimSpace(line)
-			if trimmed == "" || trimmed[0] == '#' {
+			if trimmed != "" && trimmed[0] == '#' {
 				continue
 			}
-			if b.Len() > 0 && open.depth <= 0 && !isSpace(line[0]) {
+			ends := trimmed == "" || !isSpace(line[0])
+			if b.Len() > 0 && (open.depth <= 0 && ends || begins(line)) {
 				if !yield(began, b.String()) {
 					return
 				}
 				b.Reset()
 				open = nesting{}
+			}
+			if trimmed == "" {
+				continue
 			}
 			if b.Len() == 0 {
 				began = n
@@ -130,6 +137,13 @@ func directives(text string) func(yield func(int, string) bool) {
 			yield(began, b.String())
 		}
 	}
+}
+
+// begins reports whether a line begins with the word of a directive.
+func begins(line string) bool {
+	word := strings.ToLower(line[:strings.IndexAny(line+" ", " \t\r\n(:{")])
+	_, is := elementAliases[word]
+	return is || word == "objectidentifier"
 }
 
 // nesting counts the open parentheses of a text outside quotes.

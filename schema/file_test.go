@@ -26,10 +26,10 @@ attributeype ( rootTypes NAME 'typo' )
 		t.Fatal(err)
 	}
 	want := []Definition{
-		{"attributeTypes", "( 1.2.1.1 NAME 'a' DESC '(' SYNTAX 1.2.1.9{3} )", "a.schema:4"},
-		{"objectClasses", "( 1.2.3 STRUCTURAL MAY a )", "a.schema:10"},
-		{"objectClasses", "( 1.4 SUP top STRUCTURAL )", "a.schema:12"},
-		{"attributeTypes", "( 1.2.1 NAME 'typo' )", "a.schema:13"},
+		{Attribute: "attributeTypes", Text: "( 1.2.1.1 NAME 'a' DESC '(' SYNTAX 1.2.1.9{3} )", Source: "a.schema:4"},
+		{Attribute: "objectClasses", Text: "( 1.2.3 STRUCTURAL MAY a )", Source: "a.schema:10"},
+		{Attribute: "objectClasses", Text: "( 1.4 SUP top STRUCTURAL )", Source: "a.schema:12"},
+		{Attribute: "attributeTypes", Text: "( 1.2.1 NAME 'typo' )", Source: "a.schema:13"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

@@ -13,6 +13,25 @@ type Merged struct {
 	// Notes describe how the merged definitions differ from the definitions in the files,
 	// one note per line.
 	Notes []string
+	// Better are the names of existing types whose matching rules are replaced or completed.
+	// Such a change is impossible if entries have values of the type.
+	Better []string
+}
+
+// WithoutBetter returns the given definitions without those of the types in m.Better, and the
+// names of these types. If derived is set, it takes account only of types whose rules would be
+// derived.
+func (m *Merged) WithoutBetter(ds []Definition, derived bool) (rest []Definition, names []string) {
+	for _, d := range ds {
+		_, called := d.Called()
+		i := slices.IndexFunc(m.Better, func(name string) bool { return slices.Contains(called, name) })
+		if i < 0 || derived && !d.Derive {
+			rest = append(rest, d)
+			continue
+		}
+		names = append(names, m.Better[i])
+	}
+	return rest, names
 }
 
 // Count returns the numbers of definitions that are added, replaced and removed.
@@ -43,15 +62,23 @@ func (m *Merged) Count() (added, replaced, removed int) {
 //   - a built-in class gets the kind and the superclasses of the definition in the file;
 //     for any other class, a different kind or different superclasses are a conflict;
 //   - a type allows several values if either definition allows several values;
+//   - a type that is not built-in gets the matching rules that it lacks, and rules that were
+//     only derived from its syntax are replaced, with a note;
 //   - a built-in type keeps its syntax, rules and usage, with a note if those in the file
 //     differ; for any other type, a difference is a conflict.
+//
+// A definition with the OID of an existing definition, but without a common name and with
+// another meaning, is a conflict. Known collisions get another OID, with a note.
+//
+// If Definition.Derive is set and a type has neither an equality rule nor a supertype, the type
+// gets the default rules of its syntax.
 //
 // If a new definition uses a name of a built-in element with another OID, the new element
 // does not get the name. If it is the only name of the new definition, this is a conflict. If
 // the definition of the built-in element has X-SECRET, the new element is secret too.
 //
 // Definitions that the server needs stay as they are, except that types get the names that
-// they lack. Matching rules cannot be added. If a new type names a matching rule that this
+// they lack, and that classes allow more types. Matching rules cannot be added. If a new type names a matching rule that this
 // server does not have, or a rule of the wrong kind, the type is defined without the rule,
 // with a note.
 //
@@ -102,10 +129,15 @@ func (s *Schema) mergeAll(ds []Definition, errs []error) *merger {
 		}
 		d, err := text.parse()
 		if err == nil {
+			m.separate(d)
+			if m.overrides = text.Derive; m.overrides {
+				d.derive()
+			}
 			err = m.take(d)
 		}
 		errs[i] = err
 	}
+	m.noteDerived()
 	return m
 }
 
@@ -137,6 +169,10 @@ type merger struct {
 	// replaced maps definitions of the schema to the definitions that replace them.
 	replaced map[*definition]*definition
 	notes    []string
+	// overrides is set while a definition is merged that may replace one of the same files.
+	overrides bool
+	better    []string // names of types whose rules improve
+	derived   []string // names of types that get derived rules
 }
 
 func (m *merger) enter(d *definition) {
@@ -252,6 +288,9 @@ func (m *merger) add(d *definition) error {
 			d.extensions = append(d.extensions, Extension{"X-SECRET", []string{"TRUE"}})
 		}
 	}
+	if d.says(derivedRules) {
+		m.derived = append(m.derived, d.name())
+	}
 	d.names = free
 	m.added = append(m.added, d)
 	m.enter(d)
@@ -267,13 +306,35 @@ func (d *definition) at() string {
 }
 
 func (m *merger) mergeType(old, d *definition) error {
-	if what := m.otherType(old, d); what != "" {
+	merged, whole := *old, *d
+	if d.says(derivedRules) && (builtIn(old) || m.effective(old).equality != "") {
+		d.equality, d.ordering, d.substr = "", "", "" // the rules there are say more
+	}
+	if !builtIn(old) {
+		m.dropRules(d)
+	}
+	better := m.improve(&merged, d)
+	what := m.otherType(&merged, d)
+	if err := m.stranger(old, d, what); err != nil {
+		return err
+	}
+	if what != "" {
+		if m.override(old, &whole) {
+			return nil
+		}
 		if !builtIn(old) {
 			return d.fail("its %s is not that of the definition there is%s: %s", what, old.at(), old)
 		}
 		m.note(d, "its %s is another one here: %s", what, old)
 	}
-	merged := *old
+	if better {
+		m.better = append(m.better, merged.name())
+		if d.says(derivedRules) {
+			m.derived = append(m.derived, merged.name())
+		} else {
+			m.note(d, "it becomes %s", &merged)
+		}
+	}
 	if err := m.addNames(&merged, d); err != nil {
 		return err
 	}
@@ -282,6 +343,18 @@ func (m *merger) mergeType(old, d *definition) error {
 	}
 	m.replace(old, &merged, d)
 	return nil
+}
+
+// override replaces a definition of the files by a later one with another meaning, with a
+// note, if the server that they come from does the same: 389 Directory Server lets the schema
+// of an instance override that of the system. It returns false if it does not.
+func (m *merger) override(old, d *definition) bool {
+	if !m.overrides || !slices.Contains(m.added, old) {
+		return false
+	}
+	m.note(d, "it overrides the definition%s: %s", old.at(), old)
+	m.replace(old, d, d)
+	return true
 }
 
 // otherType returns the name of a property in which two definitions of a type differ, or
@@ -332,23 +405,34 @@ func (m *merger) effective(d *definition) definition {
 }
 
 func (m *merger) mergeClass(old, d *definition) error {
+	what := ""
+	if old.kind != d.kind || !m.sameSup(old, d) {
+		what = "kind or superclasses"
+	}
+	if err := m.stranger(old, d, what); err != nil {
+		return err
+	}
+	if what != "" && m.override(old, d) {
+		return nil
+	}
 	merged := *old
 	if err := m.addNames(&merged, d); err != nil {
 		return err
 	}
-	merged.must = m.both(old.must, d.must)
+	if !old.needed() {
+		merged.must = m.both(old.must, d.must)
+	}
 	merged.may = m.either(merged.must, slices.Concat(old.must, old.may, d.must, d.may))
-	if old.kind != d.kind || !m.sameSup(old, d) {
-		if !builtIn(old) {
-			return d.fail("its kind or its superclasses are not those of the definition there is%s: %s", old.at(), old)
-		}
+	switch {
+	case what == "":
+	case !builtIn(old):
+		return d.fail("its kind or its superclasses are not those of the definition there is%s: %s", old.at(), old)
+	case old.needed():
+		m.note(d, "its %s are others here, which the server needs: %s", what, old)
+	default:
 		merged.kind, merged.sup = d.kind, d.sup
 	}
 	if essence(&merged, m.canonical) != essence(old, m.canonical) {
-		if old.needed() {
-			m.note(d, "is another one here, which the server needs: %s", old)
-			return nil
-		}
 		m.note(d, "becomes %s", &merged)
 	}
 	m.replace(old, &merged, d)
@@ -436,8 +520,10 @@ func (m *merger) replace(old, merged, d *definition) {
 // merged returns the changes: replacements in the order of the schema, then additions in
 // the order of the files.
 func (m *merger) merged() *Merged {
-	out := &Merged{Notes: m.notes}
-	give := func(d *definition) Definition { return Definition{elementNames[d.element], d.String(), d.source} }
+	out := &Merged{Notes: m.notes, Better: m.better}
+	give := func(d *definition) Definition {
+		return Definition{Attribute: elementNames[d.element], Text: d.String(), Source: d.source}
+	}
 	for _, old := range m.schema.definitions {
 		if now := m.replaced[old]; now != nil {
 			out.Remove = append(out.Remove, give(old))

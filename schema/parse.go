@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -264,6 +265,10 @@ func (p *parser) oid() (string, error) {
 	return p.item(oidItems)
 }
 
+// validInFile is validOIDWord, but accepts numbers with leading zeros in OIDs, as slapd does,
+// because published files contain them.
+func validInFile(s string) bool { return validOIDWord(s) || numericOID(s, true) }
+
 // validOIDWord reports whether s is a numeric OID or a descriptor. It also accepts the
 // characters "_", "." and ":" in descriptors, because published files contain them.
 func validOIDWord(s string) bool {
@@ -290,9 +295,9 @@ type items struct {
 }
 
 var (
-	oidItems   = items{"a name or OID", true, validOIDWord}
+	oidItems   = items{"a name or OID", true, validInFile}
 	ruleItems  = items{"a rule number", true, validRuleID}
-	firstItems = items{"an OID, a name or a rule number", true, func(s string) bool { return validRuleID(s) || validOIDWord(s) }}
+	firstItems = items{"an OID, a name or a rule number", true, func(s string) bool { return validRuleID(s) || validInFile(s) }}
 	nameItems  = items{"a name", true, validOIDWord}
 	valueItems = items{"a value", false, func(string) bool { return true }}
 )
@@ -383,7 +388,7 @@ func (p *parser) syntax() error {
 	}
 	at := p.tok.pos
 	oid, length, has := strings.Cut(p.tok.text, "{")
-	if !validOIDWord(oid) {
+	if !validInFile(oid) {
 		return p.fail(at, "%q is not a syntax OID", p.tok.text)
 	}
 	p.def.syntax = oid
@@ -399,11 +404,11 @@ func (p *parser) syntax() error {
 	if !has {
 		return nil
 	}
-	n, err := strconv.ParseUint(strings.TrimSuffix(length, "}"), 10, 31)
-	if err != nil || !strings.HasSuffix(length, "}") {
+	n, err := strconv.Atoi(strings.TrimSuffix(length, "}"))
+	if err != nil && !errors.Is(err, strconv.ErrRange) || length == "" || !isDigit(length[0]) || !strings.HasSuffix(length, "}") {
 		return p.fail(at, "%q is not a length in braces", "{"+length)
 	}
-	p.def.maxLen = int(n)
+	p.def.maxLen = n // of a number that is too large for an int: the largest int
 	return nil
 }
 

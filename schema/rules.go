@@ -197,7 +197,7 @@ func splitUID(v []byte) (name, bits []byte) {
 // that are words, such as "nsRole-oid". The key of such an OID is always the word in
 // lower case, so it does not change when the schema defines the element.
 func oidKey(s *Schema, v []byte) ([]byte, error) {
-	if validNumericOID(string(v)) {
+	if numericOID(string(v), true) { // definitions of files have numbers with leading zeros
 		return v, nil
 	}
 	if !validOIDWord(string(v)) {

@@ -265,7 +265,10 @@ func validateOID(_ *Schema, v []byte) error {
 
 // validNumericOID reports whether s is a numeric OID (RFC 4512, 1.4): two or more numbers
 // without leading zeros, separated by dots.
-func validNumericOID(s string) bool {
+func validNumericOID(s string) bool { return numericOID(s, false) }
+
+// numericOID is validNumericOID. If zeros is set, the numbers may have leading zeros.
+func numericOID(s string, zeros bool) bool {
 	if strings.IndexByte(s, '.') < 0 {
 		return false
 	}
@@ -274,7 +277,7 @@ func validNumericOID(s string) bool {
 		if i < len(s) && isDigit(s[i]) {
 			continue
 		}
-		if i < len(s) && s[i] != '.' || i == start || s[start] == '0' && i > start+1 {
+		if i < len(s) && s[i] != '.' || i == start || !zeros && s[start] == '0' && i > start+1 {
 			return false
 		}
 		start = i + 1

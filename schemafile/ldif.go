@@ -2,6 +2,7 @@ package schemafile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -18,10 +19,12 @@ func (f *Files) readLDIF(name string, text []byte) error {
 		if err == io.EOF {
 			return nil
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = f.Record(name, rec, r.Raw())
+		} else if wrong := (*ldif.Error)(nil); errors.As(err, &wrong) {
+			err = f.mistake(err)
 		}
-		if err := f.Record(name, rec, r.Raw()); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -33,8 +36,20 @@ func (f *Files) Record(name string, rec *ldif.Record, text []byte) error {
 	if f.macros == nil {
 		f.macros = schema.Macros{}
 	}
-	c := record{files: f, name: name, lines: valueLines(text, rec.Line), read: map[string]int{}}
+	c := record{files: f, name: name, lines: valueLines(text, rec.Line), read: map[string]int{}, derives: f.derives(rec.DN)}
 	return c.add(rec)
+}
+
+// derives reports whether the server that wrote a subschema entry derives the matching rules
+// that a type does not name. 389 Directory Server, eDirectory, OpenDJ and their relatives do so;
+// their subschema is cn=schema. Active Directory's is cn=Aggregate. slapd, ApacheDS and ldapd,
+// which do not derive rules, have other names for it.
+func (f *Files) derives(dn string) bool {
+	if f.Derive != nil {
+		return *f.Derive
+	}
+	name := strings.ToLower(strings.ReplaceAll(dn, " ", ""))
+	return name == "cn=schema" || strings.HasPrefix(name, "cn=aggregate,cn=schema,")
 }
 
 // record is an LDIF record whose definitions are being read.
@@ -43,6 +58,8 @@ type record struct {
 	name  string
 	lines map[string][]int // lines on which the values of each attribute begin; the keys are in lower case
 	read  map[string]int   // number of values read so far, by attribute
+
+	derives bool // see schema.Definition.Derive
 }
 
 func (c *record) add(rec *ldif.Record) error {
@@ -59,7 +76,7 @@ func (c *record) add(rec *ldif.Record) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%s:%d: a schema file adds definitions, it does not delete or rename entries", c.name, rec.Line)
+	return c.files.mistake(fmt.Errorf("%s:%d: a schema file adds definitions, it does not delete or rename entries", c.name, rec.Line))
 }
 
 // entry adds the definitions in an entry. Either the entry itself defines an element, as
@@ -67,7 +84,7 @@ func (c *record) add(rec *ldif.Record) error {
 func (c *record) entry(dn string, as []op.PartialAttribute, line int) error {
 	if d, is := fromMeta(as); is {
 		d.Source = fmt.Sprintf("%s:%d", c.name, line)
-		return c.define(d)
+		return c.files.mistake(c.define(d))
 	}
 	// Macros are read first, because a file may use a macro before it defines the macro.
 	for _, macros := range []bool{true, false} {
@@ -87,7 +104,7 @@ func (c *record) change(m op.Modification, line int) error {
 		return nil
 	}
 	if m.Kind != op.ModAdd {
-		return fmt.Errorf("%s:%d: a schema file adds values of %s, it does not delete or replace them", c.name, line, m.Description)
+		return c.files.mistake(fmt.Errorf("%s:%d: a schema file adds values of %s, it does not delete or replace them", c.name, line, m.Description))
 	}
 	return c.values(m.PartialAttribute, line)
 }
@@ -103,9 +120,9 @@ func (c *record) values(a op.PartialAttribute, line int) error {
 		case key == "olcobjectidentifier":
 			err = c.macro(text, source)
 		case isElement(key):
-			err = c.define(schema.Definition{Attribute: a.Description, Text: text, Source: source})
+			err = c.define(schema.Definition{Attribute: a.Description, Text: text, Source: source, Derive: c.derives})
 		}
-		if err != nil {
+		if err = c.files.mistake(err); err != nil {
 			return err
 		}
 	}

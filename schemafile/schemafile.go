@@ -25,6 +25,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -32,10 +33,13 @@ import (
 // in all files that are read later.
 type Files struct {
 	Definitions []schema.Definition
-	// Continue means that Read adds a mistake in a file to Mistakes instead of returning
-	// it. The definitions that Read could read from the file stay in Definitions.
+	// Continue means that Read and Record add a mistake in a file to Mistakes instead of
+	// returning it, and read on.
 	Continue bool
 	Mistakes []error
+	// Derive says whether the definitions get their field Derive set. If it is nil, the name of
+	// the entry that contains the definitions decides.
+	Derive *bool
 
 	macros schema.Macros
 }
@@ -46,7 +50,11 @@ const maxFile = 64 << 20
 // Read adds the definitions in one file, which may be compressed with gzip. Errors
 // contain the name of the file.
 func (f *Files) Read(name string, in io.Reader) error {
-	err := f.read(name, in)
+	return f.mistake(f.read(name, in))
+}
+
+// mistake returns err, or, if Continue is set, adds err to Mistakes and returns nil.
+func (f *Files) mistake(err error) error {
 	if err != nil && f.Continue {
 		f.Mistakes, err = append(f.Mistakes, err), nil
 	}
@@ -58,7 +66,7 @@ func (f *Files) read(name string, in io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(plain, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(ldif.UTF8(plain), maxFile+1))
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading %s: %w", name, err)
@@ -72,6 +80,9 @@ func (f *Files) read(name string, in io.Reader) error {
 		return f.readLDIF(name, text)
 	}
 	ds, err := schema.ParseFile(name, string(text), f.macros)
+	for i := range ds {
+		ds[i].Derive = f.Derive != nil && *f.Derive
+	}
 	f.Definitions = append(f.Definitions, ds...)
 	return err
 }

@@ -50,11 +50,11 @@ dn: cn=elsewhere
 cn: nothing of ours
 attributeTypes: ( 1.5 SYNTAX 1.3 )
 `, []schema.Definition{
-			{Attribute: "attributeTypes", Text: "( a-oid NAME 'a' SYNTAX 1.3 X-ORIGIN 'x' )", Source: "f:7"},
-			{Attribute: "objectClasses", Text: "( 1.2 NAME 'b' STRUCTURAL MAY a )", Source: "f:9"},
-			{Attribute: "nameForms", Text: "( 1.3 OC b MUST a )", Source: "f:10"},
-			{Attribute: "dITStructureRules", Text: "( 1 FORM f )", Source: "f:11"},
-			{Attribute: "matchingRuleUse", Text: "( 1.4 APPLIES a )", Source: "f:12"},
+			{Attribute: "attributeTypes", Text: "( a-oid NAME 'a' SYNTAX 1.3 X-ORIGIN 'x' )", Source: "f:7", Derive: true},
+			{Attribute: "objectClasses", Text: "( 1.2 NAME 'b' STRUCTURAL MAY a )", Source: "f:9", Derive: true},
+			{Attribute: "nameForms", Text: "( 1.3 OC b MUST a )", Source: "f:10", Derive: true},
+			{Attribute: "dITStructureRules", Text: "( 1 FORM f )", Source: "f:11", Derive: true},
+			{Attribute: "matchingRuleUse", Text: "( 1.4 APPLIES a )", Source: "f:12", Derive: true},
 			{Attribute: "attributeTypes", Text: "( 1.5 SYNTAX 1.3 )", Source: "f:16"},
 		}},
 		{"changes", `dn: cn=subschema
@@ -202,5 +202,58 @@ func TestReadPath(t *testing.T) {
 	}
 	if err := f.ReadPath(fsys, "nowhere"); err == nil {
 		t.Error("a path that is not there is read")
+	}
+}
+
+// TestContinue checks that Continue reports each mistake in a file of any kind and reads on.
+func TestContinue(t *testing.T) {
+	const good = "( 2.25.1 NAME 'a' SYNTAX 1.3 )"
+	for what, text := range map[string]string{
+		"values":      "dn: cn=schema\nattributeTypes: ( 2.25.9 SYNTAX 1.3{none} )\nattributeTypes: " + good + "\n",
+		"a record":    "dn: cn=schema\nfoo\n\ndn: cn=schema\nattributeTypes: " + good + "\n",
+		"a deletion":  "dn: cn=schema\nchangetype: delete\n\ndn: cn=schema\nchangetype: modify\nadd: attributeTypes\nattributeTypes: " + good + "\n",
+		"replacement": "dn: cn=schema\nchangetype: modify\nreplace: attributeTypes\nattributeTypes: " + good + "\n-\nadd: attributeTypes\nattributeTypes: " + good + "\n",
+		"a macro":     "dn: cn=x,cn=schema,cn=config\nolcObjectIdentifier: {0}x\nolcAttributeTypes: {0}" + good + "\n",
+		"ApacheDS":    "dn: m-oid=x\nobjectClass: metaAttributeType\nm-name: b\n\ndn: m-oid=2.25.1\nobjectClass: metaAttributeType\nm-oid: 2.25.1\nm-name: a\nm-syntax: 1.3\n",
+		"directives":  "attributetype ( 2.25.9 SYNTAX 1.3{none} )\nattributetype " + good + "\n",
+	} {
+		f := Files{Continue: true}
+		if err := f.Read("f", strings.NewReader(text)); err != nil || len(f.Mistakes) != 1 || len(f.Definitions) != 1 || f.Definitions[0].Text != good {
+			t.Errorf("%s: %v, %v, %+v", what, err, f.Mistakes, f.Definitions)
+		}
+		if err := new(Files).Read("f", strings.NewReader(text)); err == nil {
+			t.Errorf("%s: no error without Continue", what)
+		}
+	}
+}
+
+// TestDerives checks which files come from servers that derive matching rules.
+func TestDerives(t *testing.T) {
+	yes, no := true, false
+	for _, c := range []struct {
+		dn   string
+		set  *bool
+		want bool
+	}{
+		{"cn=schema", nil, true}, {"CN = Schema", nil, true}, {"CN=Aggregate,CN=Schema,CN=Configuration,DC=example,DC=com", nil, true},
+		{"cn=Subschema", nil, false}, {"cn=core,cn=schema,cn=config", nil, false}, {"cn=schema", &no, false}, {"cn=Subschema", &yes, true},
+	} {
+		f := Files{Derive: c.set}
+		err := f.Read("f", strings.NewReader("dn: "+c.dn+"\nattributeTypes: ( 2.25.1 NAME 'a' SYNTAX 1.3 )\n"))
+		if err != nil || f.Definitions[0].Derive != c.want {
+			t.Errorf("%s: %v, %+v", c.dn, err, f.Definitions)
+		}
+	}
+}
+
+// TestUTF16 reads a file as Windows writes it.
+func TestUTF16(t *testing.T) {
+	var f Files
+	text := "\xff\xfe"
+	for _, c := range []byte("dn: cn=schema\r\nattributeTypes: ( 2.25.1 NAME 'a' SYNTAX 1.3 )\r\n") {
+		text += string(rune(c)) + "\x00"
+	}
+	if err := f.Read("f", strings.NewReader(text)); err != nil || len(f.Definitions) != 1 {
+		t.Errorf("%v, %+v", err, f.Definitions)
 	}
 }

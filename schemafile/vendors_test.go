@@ -207,6 +207,40 @@ var dirsrvNeeds = map[string][]string{
 	"50ns-":        {"00core.ldif", "01core389.ldif", "02common.ldif", "30ns-common.ldif", "50ns-admin.ldif"},
 }
 
+// Test389Rules checks that values of every type of 389-ds can be found, although most of their
+// definitions name no rules. The types that this server also has are as they are here.
+func Test389Rules(t *testing.T) {
+	var f Files
+	if err := f.ReadPath(os.DirFS(debian(t, "389-ds-base", "/usr/share/dirsrv/schema")), "."); err != nil {
+		t.Fatal(err)
+	}
+	m, err := schema.Core().Merge(f.Definitions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schema.Core().Change(m.Add, m.Remove)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, derived := 0, 0
+	for _, a := range s.Attributes() {
+		if schema.Core().Attribute(a.OID) != nil {
+			continue
+		}
+		all++
+		if slices.ContainsFunc(a.Extensions, func(x schema.Extension) bool { return x.Name == "X-DERIVED-RULES" }) {
+			derived++
+		}
+		if a.Equality == nil {
+			t.Errorf("%s has no equality rule", a.Name())
+		}
+	}
+	t.Logf("%d types of 389-ds that are not built-in, %d with derived rules", all, derived)
+	if derived < 400 {
+		t.Errorf("only %d types have derived rules", derived)
+	}
+}
+
 func Test389(t *testing.T) {
 	dir, files := packaged(t, "389-ds-base", "/usr/share/dirsrv/schema", ".ldif")
 	fsys := os.DirFS(dir)

@@ -57,7 +57,7 @@ func (im *Import) readConf(file string, in io.Reader) error {
 	}
 	for _, db := range all {
 		if len(db.directives) > 0 || len(db.suffixes) > 0 {
-			im.add(db)
+			im.add(db, db.directives)
 		}
 	}
 	return nil

@@ -38,7 +38,9 @@ type Original struct {
 	File string
 	Line int
 	Text string
-	dn   dn.DN // name of the entry that contains the original
+	dn   dn.DN // name of the entry below which an aci applies
+	// entry is the name of the entry that contains the original.
+	entry dn.DN
 
 	aci *aci.ACI
 	olc *olc.Directive
@@ -65,6 +67,7 @@ type Import struct {
 	// decides.
 	Accepts func(acl.Placed) error
 
+	useless   int // number of rules that Minimize has left out
 	entries   int // number of entries that have been read
 	dialect   aci.Dialect
 	databases []*database // the databases whose directives have been read
@@ -72,6 +75,7 @@ type Import struct {
 
 // A database is a database of slapd: the directives of its suffix, in their order.
 type database struct {
+	name       dn.DN // name of its entry, in an export of cn=config
 	suffixes   []dn.DN
 	frontend   bool // the frontend: its directives apply after those of every other database
 	own        bool // a database of slapd's own, such as cn=config
@@ -97,6 +101,36 @@ func (im *Import) Translate() {
 		im.translateDatabase(db)
 	}
 	im.nameRules()
+}
+
+// Minimize leaves out the drafts that change nothing, because others say as much or deny all of
+// it, or because they never hold. It must be called after Fit, because Fit leaves out drafts.
+func (im *Import) Minimize() error {
+	general, err := im.General()
+	if err != nil {
+		return err
+	}
+	rules := general
+	for _, x := range im.Originals {
+		for _, r := range x.Rules {
+			if _, err := acl.NewSet(im.Schema, im.Contexts, []acl.Placed{r}); err == nil {
+				rules = append(rules, r)
+			}
+		}
+	}
+	set, err := acl.NewSet(im.Schema, im.Contexts, rules)
+	if err != nil {
+		return err
+	}
+	gone := map[*acl.Rule]bool{}
+	for _, r := range set.Useless(len(general)) {
+		gone[r.Rule] = true
+	}
+	im.useless += len(gone)
+	for _, x := range im.Originals {
+		x.Rules = slices.DeleteFunc(x.Rules, func(r acl.Placed) bool { return gone[r.Rule] })
+	}
+	return nil
 }
 
 // The method "all" returns the directives of a database, followed by the directives of the

@@ -93,6 +93,9 @@ func (im *Import) WriteNotes(out io.Writer) error {
 	if left := im.left(); len(left) > 0 {
 		fmt.Fprintf(w, "reserved attributes, which * includes there and not here (--reserved): %s\n", strings.Join(left, ", "))
 	}
+	if im.useless > 0 {
+		fmt.Fprintf(w, "%d rules that would change nothing, because others say as much, are left out\n", im.useless)
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}

@@ -130,6 +130,15 @@ func (w *world) compare(t *testing.T, im *Import) *Comparison {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, im.text())
 	}
+	findings, err := set.Check(func(string) ([]dn.DN, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		if strings.HasPrefix(f.Text, "changes nothing") || strings.HasPrefix(f.Text, "never holds") {
+			t.Fatalf("%s %s\n%s", f.Rule.Label(), f.Text, im.text())
+		}
+	}
 	c := &Comparison{Judge: im.judge(w.dir), Set: set, Reserved: im.Options.Reserved, Values: values}
 	for _, s := range worldTypes {
 		c.Types = append(c.Types, core.Attribute(s))
@@ -196,6 +205,9 @@ func TestACIProperty(t *testing.T) {
 			}
 		}
 		im.Translate()
+		if err := im.Minimize(); err != nil {
+			t.Fatal(err)
+		}
 		c := w.compare(t, im)
 		if asked += c.Asked; check(t, seed, im, c) {
 			exact++
@@ -219,13 +231,16 @@ func TestOLCProperty(t *testing.T) {
 		for range 1 + w.IntN(4) {
 			db.directives = append(db.directives, &Original{Text: w.directive(), db: db})
 		}
-		im.add(db)
+		im.add(db, db.directives)
 		for _, x := range im.Originals {
 			if x.olc == nil {
 				t.Fatalf("%s: %s", x.Text, x.Notes)
 			}
 		}
 		im.Translate()
+		if err := im.Minimize(); err != nil {
+			t.Fatal(err)
+		}
 		c := w.compare(t, im)
 		if asked += c.Asked; check(t, seed, im, c) {
 			exact++

@@ -26,10 +26,11 @@ type Item struct {
 }
 
 // Read adds the originals in an LDIF file or a slapd.conf to the import. If keep is not nil,
-// Read passes each entry of an LDIF file to it. If the file contains changes, Read ignores all
-// changes except those that add entries.
+// Read passes each entry of an LDIF file to it. If the file contains changes, Read takes the
+// access control that they add, and leaves out what they delete or replace. Read fails if a file
+// has changes of entries, and none of them is about access control.
 func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
-	text := bufio.NewReaderSize(in, 64<<10)
+	text := bufio.NewReaderSize(ldif.UTF8(in), 64<<10)
 	if isConf(text) {
 		return im.readConf(file, text)
 	}
@@ -56,23 +57,35 @@ func isConf(in *bufio.Reader) bool {
 // readLDIF reads an LDIF file.
 func (im *Import) readLDIF(file string, in io.Reader, keep func(Item)) error {
 	r := ldif.NewReader(in, ldif.Options{File: file, AllowEmpty: true})
+	var useless *ldif.Record // the first change that is not about access control
+	useful := false
 	for {
 		rec, err := r.Read()
 		if errors.Is(err, io.EOF) {
+			if useless != nil && !useful {
+				return fmt.Errorf("%s:%d: %q: the file has changes, and none of them is about access control", file, useless.Line, useless.DN)
+			}
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		attributes := rec.Attributes
-		if add, ok := rec.Change.(*op.Add); ok {
-			attributes = add.Attributes
-		} else if rec.Change != nil {
-			continue
-		}
 		name, err := dn.Parse(rec.DN)
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", file, rec.Line, err)
+		}
+		attributes := rec.Attributes
+		switch c := rec.Change.(type) {
+		case nil:
+		case *op.Add:
+			attributes = c.Attributes
+		default:
+			if m, ok := c.(*op.Modify); ok && im.modify(file, rec, name, m, r.Raw()) {
+				useful = true
+			} else if useless == nil {
+				useless = rec
+			}
+			continue
 		}
 		im.entries++
 		im.values(file, rec, name, attributes, r.Raw())
@@ -80,6 +93,43 @@ func (im *Import) readLDIF(file string, in io.Reader, keep func(Item)) error {
 		if keep != nil {
 			keep(Item{name, im.entry(attributes, im.entries)})
 		}
+	}
+}
+
+// modify reads the changes of an entry, and reports whether one of them is about access control.
+func (im *Import) modify(file string, rec *ldif.Record, name dn.DN, m *op.Modify, raw []byte) (useful bool) {
+	var added []op.PartialAttribute
+	for _, c := range m.Changes {
+		kind := strings.ToLower(c.Description)
+		if !slices.Contains(originals, kind) {
+			continue
+		}
+		useful = true
+		if c.Kind != op.ModAdd {
+			im.forget(name, kind, c)
+		}
+		if c.Kind != op.ModDelete {
+			added = append(added, c.PartialAttribute)
+		}
+	}
+	im.values(file, rec, name, added, raw)
+	im.olcAccess(file, rec, name, added, raw)
+	return useful
+}
+
+// originals are the attributes with access control, in lower case.
+var originals = []string{"aci", "ds-cfg-global-aci", "prescriptiveaci", "entryaci", "subentryaci", "olcaccess"}
+
+// forget removes the originals of an entry that a change deletes or replaces.
+func (im *Import) forget(name dn.DN, kind string, c op.Modification) {
+	gone := func(x *Original) bool {
+		at, olc := x.entry, x.db != nil
+		return draft.Same(im.Schema, at, name) && olc == (kind == "olcaccess") && (c.Kind == op.ModReplace || len(c.Values) == 0 ||
+			slices.ContainsFunc(c.Values, func(v []byte) bool { return string(v) == x.Text }))
+	}
+	im.Originals = slices.DeleteFunc(im.Originals, gone)
+	for _, db := range im.databases {
+		db.directives = slices.DeleteFunc(db.directives, gone)
 	}
 }
 
@@ -97,7 +147,7 @@ func (im *Import) values(file string, rec *ldif.Record, name dn.DN, attributes [
 		}
 		lines := linesOf(raw, a.Description)
 		for i, v := range a.Values {
-			x := &Original{File: file, Line: rec.Line, Text: string(v), dn: at}
+			x := &Original{File: file, Line: rec.Line, Text: string(v), dn: at, entry: name}
 			if i < len(lines) {
 				x.Line += lines[i]
 			}
@@ -117,19 +167,25 @@ func (im *Import) values(file string, rec *ldif.Record, name dn.DN, attributes [
 	}
 }
 
-// olcAccess adds the values of olcAccess of an entry, in the order of their numbers.
+// olcAccess adds the values of olcAccess of an entry, in the order of their numbers. If the
+// entry has been read before, a value takes its place before those with the same number.
 func (im *Import) olcAccess(file string, rec *ldif.Record, name dn.DN, attributes []op.PartialAttribute, raw []byte) {
 	db := &database{}
+	i := slices.IndexFunc(im.databases, func(db *database) bool { return draft.Same(im.Schema, db.name, name) })
+	if i >= 0 {
+		db = im.databases[i]
+	}
+	var added []*Original
 	for _, a := range attributes {
 		switch strings.ToLower(a.Description) {
 		case "olcaccess":
 			lines := linesOf(raw, a.Description)
 			for i, v := range a.Values {
-				x := &Original{File: file, Line: rec.Line, Text: string(v), db: db}
+				x := &Original{File: file, Line: rec.Line, Text: string(v), db: db, entry: name}
 				if i < len(lines) {
 					x.Line += lines[i]
 				}
-				db.directives = append(db.directives, x)
+				added = append(added, x)
 			}
 		case "olcsuffix":
 			for _, v := range a.Values {
@@ -139,21 +195,25 @@ func (im *Import) olcAccess(file string, rec *ldif.Record, name dn.DN, attribute
 			}
 		}
 	}
-	if len(db.directives) == 0 {
+	if len(added) == 0 {
 		return
 	}
+	db.directives = append(added, db.directives...)
 	slices.SortStableFunc(db.directives, func(a, b *Original) int { return number(a.Text) - number(b.Text) })
+	db.name = name
+	im.add(db, added)
 	rdn := strings.ToLower(name.String())
 	db.frontend = strings.Contains(rdn, "frontend,")
 	db.own = strings.Contains(rdn, "}config,") || strings.Contains(rdn, "}monitor,")
-	im.add(db)
 }
 
-// add parses the directives of a database and adds them to the import.
-func (im *Import) add(db *database) {
-	im.databases = append(im.databases, db)
-	for _, x := range db.directives {
-		im.Originals = append(im.Originals, x)
+// add parses directives of a database and adds them and the database to the import.
+func (im *Import) add(db *database, directives []*Original) {
+	if !slices.Contains(im.databases, db) {
+		im.databases = append(im.databases, db)
+	}
+	im.Originals = append(im.Originals, directives...)
+	for _, x := range directives {
 		var err error
 		if x.olc, err = olc.Parse(x.Text); err != nil {
 			x.Note(draft.Not, "%v; slapd would not start", err)

@@ -181,6 +181,9 @@ func (a *accessImportArgs) write(im *foreign.Import, w *around, items []foreign.
 			return err
 		}
 	}
+	if err := im.Minimize(); err != nil {
+		return err
+	}
 	if err := im.WriteRules(w.Stdout); err != nil {
 		return err
 	}

@@ -71,6 +71,11 @@ func explain(ctx context.Context, w *work, a explainArgs) error {
 	if err != nil {
 		return err
 	}
+	for leaf := range filter.Leaves(f) {
+		if t, rule := filter.Unmatchable(leaf, s.Schema()); t != nil {
+			fmt.Fprintf(w.Stderr, "note: (%s...) can match nothing: the definition of %s names no %s rule; 'ldapd schema add --derive-rules' can add it\n", t.Name(), t.Name(), rule)
+		}
+	}
 	plan, err := maintain.Explain(ctx, s, partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(f, s.Schema())}, a.Run)
 	if err != nil {
 		return err

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -132,6 +134,7 @@ func (a *importArgs) options(w *around) bulk.Options {
 		Continue: a.Continue, Rejects: a.Rejects, Create: w.create, AllowFiles: a.FromFiles,
 		DropDuplicates: a.DropDuplicates, Together: a.Together, Batches: a.Batches,
 		Report:   w.reportBad(),
+		Summary:  w.summarize,
 		Note:     func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
 		Progress: w.progress("import"),
 	}
@@ -180,15 +183,70 @@ func sendFiles(ctx context.Context, w *around, f importRemote, a importArgs) err
 // maxReports is the largest number of bad records that are reported one by one.
 const maxReports = 100
 
+// maxReport is the largest length of a report about a bad record, in bytes. The file of bad
+// records has whole reports.
+const maxReport = 500
+
+func shortened(text string) string {
+	if len(text) <= maxReport {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReport], "") + "... and more"
+}
+
 func (a *around) reportBad() func(*ldif.Error) {
 	n := 0
 	return func(e *ldif.Error) {
 		switch n++; {
 		case n <= maxReports:
-			fmt.Fprintln(a.Stderr, e)
+			fmt.Fprintln(a.Stderr, shortened(e.Error()))
 		case n == maxReports+1:
 			fmt.Fprintln(a.Stderr, "... and more, which are counted only")
 		}
+	}
+}
+
+// remedies say for the causes of bad records what can be done.
+var remedies = map[bulk.Cause]string{
+	bulk.Undefined:  "add them by 'ldapd schema add' with the schema files of the old server, or strip them from the file",
+	bulk.TwoClasses: "make one of the two AUXILIARY in the file with its definition before 'ldapd schema add', or remove it from the entries",
+	bulk.Forbidden:  "correct the entries, or let a class allow the attribute by 'ldapd schema add'",
+	bulk.BadValues:  "correct the values; with --drop-duplicates, values that are there twice are no mistake",
+	bulk.NoParent:   "import the entries above them first; those may be among the bad records. --suffix makes the name of an entry a naming context",
+	bulk.Present:    "compare them with 'ldapd export', and import changes of those that differ",
+	bulk.Unreadable: "correct the lines",
+}
+
+// summarize prints why records were bad, and what mends each cause.
+func (a *around) summarize(s *bulk.Summary) {
+	fmt.Fprintln(a.Stderr, "why records are bad:")
+	causes := slices.SortedFunc(maps.Keys(s.Records), func(x, y bulk.Cause) int {
+		return cmp.Or(s.Records[y]-s.Records[x], strings.Compare(string(x), string(y)))
+	})
+	for _, c := range causes {
+		fmt.Fprintf(a.Stderr, "%7d  %s", s.Records[c], c)
+		if remedies[c] != "" {
+			fmt.Fprintf(a.Stderr, ": %s", remedies[c])
+		}
+		fmt.Fprintln(a.Stderr)
+		switch c {
+		case bulk.Undefined:
+			a.listed("types", slices.Sorted(maps.Keys(s.Types)))
+			a.listed("classes", slices.Sorted(maps.Keys(s.Classes)))
+		case bulk.TwoClasses:
+			var pairs []string
+			for _, pair := range slices.Sorted(maps.Keys(s.Pairs)) {
+				pairs = append(pairs, fmt.Sprintf("%s (%d)", pair, s.Pairs[pair]))
+			}
+			a.listed("pairs", pairs)
+		}
+	}
+}
+
+// listed prints how many names there are, and the names.
+func (a *around) listed(what string, names []string) {
+	if len(names) > 0 {
+		fmt.Fprintf(a.Stderr, "         %d %s: %s\n", len(names), what, strings.Join(names, ", "))
 	}
 }
 

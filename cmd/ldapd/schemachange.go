@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -19,6 +20,7 @@ const dryRunHelp = "say what would be done, or why it cannot be done, and change
 
 func (m *Main) schemaAddCommand() *cobra.Command {
 	var a schemaAddArgs
+	var derive *pflag.Flag
 	c := accepts(m.command(&cobra.Command{
 		Use:   "add --store STORE [--dry-run] [--continue] FILE...",
 		Short: "Add the definitions of schema files",
@@ -28,13 +30,23 @@ stands for all *.schema and *.ldif files in it, compressed (.gz) or not; "-" mea
 standard input. All files are added in one step, or none of them; with --continue, the
 definitions that are good are added in one step, and the others are reported.
 
-A definition that exists already stays, and gets the names that it lacks; an object
-class is also widened. Notes tell where the result differs from the files.`,
+A definition that exists already stays, and gets the names and matching rules that it
+lacks; an object class is also widened. Notes tell where the result differs from the
+files.
+
+Some servers derive the matching rules of a type from its syntax if the definition names
+none: 389 Directory Server, Active Directory, eDirectory, OpenDJ and others. The types in
+their files (of cn=schema or cn=Aggregate) get these rules, because nothing could be found
+by the values of a type without rules. With --derive-rules, the types of all files get
+them; with --derive-rules=false, none do.`,
 		Example: `  ldapd schema add --store ./data /etc/ldap/schema/dyngroup.schema
   ldapd schema add --store ./data --dry-run /usr/share/dirsrv/schema`,
 		Args: cobra.MinimumNArgs(1),
 	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		f := &schemafile.Files{Continue: a.Continue}
+		if derive.Changed {
+			f.Derive = &a.Derive
+		}
 		if err := m.readSchemaFiles(f, args); err != nil {
 			return err
 		}
@@ -43,8 +55,11 @@ class is also widened. Notes tell where the result differs from the files.`,
 		if a.DryRun {
 			use = changing
 		}
-		return errors.Join(errors.Join(f.Mistakes...), schemaAddJob.on(ctx, m, c, use, m.around(), a))
+		err := schemaAddJob.on(ctx, m, c, use, m.around(), a)
+		return errors.Join(append(f.Mistakes, err)...)
 	}))
+	c.Flags().BoolVar(&a.Derive, "derive-rules", false, "give types without matching rules the default rules of their syntax (default: if the server that wrote the file does)")
+	derive = c.Flags().Lookup("derive-rules")
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
 	c.Flags().BoolVar(&a.Continue, "continue", false, "add the definitions that are good and report the others, with exit status 1")
 	return c
@@ -75,6 +90,7 @@ type schemaChange struct {
 type schemaAddArgs struct {
 	schemaChange
 	Continue    bool
+	Derive      bool
 	Definitions []schema.Definition
 }
 
@@ -88,24 +104,33 @@ var (
 	schemaRemoveJob = job[schemaRemoveArgs]{"schema remove", removeSchema}
 )
 
+// addSchema adds definitions, or with --continue those that can be added, and returns the errors
+// of the rest.
 func addSchema(ctx context.Context, w *work, a schemaAddArgs) error {
-	if a.Continue {
-		return addGood(ctx, w, a)
-	}
-	return w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (*schema.Merged, error) { return s.Merge(a.Definitions) })
-}
-
-// addGood adds the definitions that can be added, and returns the errors of the rest.
-func addGood(ctx context.Context, w *work, a schemaAddArgs) error {
+	var done *schema.Merged
 	var wrong []error
-	err := w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (m *schema.Merged, err error) {
-		m, wrong, err = s.MergeGood(a.Definitions)
-		return m, err
-	})
-	if err != nil {
-		return err
+	merge := func() error {
+		return w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (_ *schema.Merged, err error) {
+			if !a.Continue {
+				done, err = s.Merge(a.Definitions)
+				return done, err
+			}
+			done, wrong, err = s.MergeGood(a.Definitions)
+			return done, err
+		})
 	}
-	return errors.Join(wrong...)
+	err := merge()
+	if partition.Is(err, partition.Unwilling) && done != nil && len(done.Better) > 0 {
+		// Entries have values of a type that would get another equality rule.
+		rest, kept := done.WithoutBetter(a.Definitions, !a.Continue)
+		if len(kept) == 0 {
+			return err
+		}
+		fmt.Fprintf(w.Stderr, "note: the matching rules of %s stay as they are: %v\n", strings.Join(kept, ", "), err)
+		a.Definitions = rest
+		err = merge()
+	}
+	return errors.Join(append(wrong, err)...)
 }
 
 func removeSchema(ctx context.Context, w *work, a schemaRemoveArgs) error {

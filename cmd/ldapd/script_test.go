@@ -16,21 +16,27 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/text/encoding/unicode"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"ldapd": func() { os.Exit(run()) }})
 }
 
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+
+// TestCases runs the cases of files that other servers and tools write: "make cases".
+func TestCases(t *testing.T) { runScripts(t, "testdata/cases") }
+
+func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: dir,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("LONG", strings.Repeat("long", 30)) // longer than the path of a Unix socket may be
 			e.Setenv("LDAPD_ACCESS", "open")             // most scripts read as the anonymous identity
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "waitfind": waitFindCommand, "waitadd": waitAddCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand, "damage": damageCommand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "waitfind": waitFindCommand, "waitadd": waitAddCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand, "damage": damageCommand, "utf16": utf16Command},
 	})
 }
 
@@ -65,6 +71,14 @@ func damageCommand(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	b[len(b)/2] ^= 1
 	ts.Check(os.WriteFile(last, b, 0o600))
+}
+
+// utf16Command copies a file in the encoding and with the line ends of Windows.
+func utf16Command(ts *testscript.TestScript, neg bool, args []string) {
+	text := strings.ReplaceAll(ts.ReadFile(args[0]), "\n", "\r\n")
+	text, err := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String(text)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
 }
 
 // freePortCommand sets a variable to the number of a port on which nothing listens.
@@ -173,6 +187,16 @@ func ldapDo(url, user, password, what string, args []string) (string, error) {
 			r.Attribute(name, []string{value})
 		}
 		return "", c.Add(r)
+	case "modify": // modify DN add|delete|replace ATTRIBUTE=VALUE
+		r := ldap.NewModifyRequest(args[0], nil)
+		name, value, _ := strings.Cut(args[2], "=")
+		change := map[string]func(string, []string){"add": r.Add, "delete": r.Delete, "replace": r.Replace}[args[1]]
+		change(name, []string{value})
+		return "", c.Modify(r)
+	case "compare": // compare DN ATTRIBUTE=VALUE
+		name, value, _ := strings.Cut(args[1], "=")
+		is, err := c.Compare(args[0], name, value)
+		return fmt.Sprintln(is), err
 	case "search":
 		r, err := c.Search(ldap.NewSearchRequest(args[0], ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false, args[1], args[2:], nil))
 		if err != nil {

@@ -171,6 +171,9 @@ func (p *parser) unquote(text string, at int) (string, error) {
 // the parameter at is the position of this keyword.
 func (p *parser) target(word string, at int) error {
 	a := p.aci
+	if known, ok := strings.CutSuffix(word, "s"); ok && (known == "targetattr" || known == "targetfilter" || known == "target") {
+		word = known // 389 Directory Server looks only at the beginning of the word
+	}
 	known := []string{"target", "targetattr", "targetfilter", "targattrfilters", "targetattrfilters", "targetscope", "target_to", "target_from", "targetcontrol", "extop"}
 	if !slices.Contains(known, word) {
 		return p.fail(at, "expected a target or version, not %s", p.show(word))

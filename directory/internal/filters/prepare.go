@@ -22,11 +22,27 @@ func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared 
 	if err != nil {
 		return nil, err
 	}
-	r, err := relate(ctx, req, resolveFilter(req, f))
+	resolved := resolveFilter(req, f)
+	if filter.HasUndefined(resolved) {
+		warn(req, f)
+	}
+	r, err := relate(ctx, req, resolved)
 	if err != nil {
 		return nil, err
 	}
 	return shared.Rewrite(ctx, req.Judge.Guard(ctx, r)), nil
+}
+
+// warn logs each type that a filter tests although its definition lacks the matching rule for
+// that test. It logs a type and a rule once.
+func warn(req *request.Request, f filter.Filter) {
+	for leaf := range filter.Leaves(f) {
+		if t, rule := filter.Unmatchable(leaf, req.Schema); t != nil {
+			if _, known := req.Server.Unmatchable.LoadOrStore(rule+" "+t.OID, true); !known {
+				req.Server.Log.Warn("a filter can match nothing: the definition of the attribute type names no such matching rule", "attribute", t.Name(), "rule", rule)
+			}
+		}
+	}
 }
 
 // relate replaces tests of memberOf and isMemberOf by tests that look at groups.

@@ -2,6 +2,7 @@ package request
 
 import (
 	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/access"
@@ -25,6 +26,9 @@ type Server struct {
 	Policies  *policies.Cache
 	Ledgers   *ledger.Book
 	Kept      transaction.Memory // memory of the transactions of all sessions
+	// Unmatchable contains the types, each with the keyword of a matching rule, about which a
+	// warning has been logged: filters tested them, but the types lack the rule.
+	Unmatchable sync.Map
 
 	rules    *access.Rules
 	current  atomic.Pointer[settings.Settings]

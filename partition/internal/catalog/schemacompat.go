@@ -75,7 +75,7 @@ func (c *Concern) typeChanged(d *schema.TypeDifference) {
 	case d.Syntax:
 		why = "they have attribute " + name + ", whose syntax changes"
 	case d.Equality:
-		why = "they have attribute " + name + ", whose equality rule changes"
+		why = "they have attribute " + name + ", whose equality rule changes; only an export, imported into a store with the new definition, can change it"
 	case d.Collective, d.Usage, d.Secret:
 		why = "they have attribute " + name + ", which becomes another kind of attribute"
 	case d.SingleValue:

@@ -152,7 +152,7 @@ func (k *Types) ClassesOf(values [][]byte) (*Classes, error) {
 		case cs.Structural == nil || c.Is(cs.Structural):
 			cs.Structural = c
 		case !cs.Structural.Is(c):
-			return nil, Errorf(ClassViolation, "structural object classes %s and %s exclude each other: one must be a superclass of the other", cs.Structural.Name(), c.Name())
+			return nil, Errorf(ClassViolation, "structural object classes %s and %s exclude each other: one must be auxiliary, or a superclass of the other", cs.Structural.Name(), c.Name())
 		}
 	}
 	if cs.Structural == nil {
