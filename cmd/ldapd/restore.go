@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -63,7 +64,7 @@ func restore(ctx context.Context, w *work, a restoreArgs) error {
 	case err != nil:
 		return err
 	case a.DryRun:
-		return history.WriteLDIF(w.Stdout, done.Records)
+		return errors.Join(history.WriteLDIF(w.Stdout, done.Records), printLost(w.Stdout, done, "# "))
 	}
 	return printRestored(w.Stdout, done)
 }
@@ -80,14 +81,29 @@ func printRestored(w io.Writer, done *history.Restored) error {
 	default:
 		fmt.Fprintf(&b, "restored in one commit, %s: %d changes\n", done.Revision, len(done.Records))
 	}
+	_, err := io.WriteString(w, b.String())
+	return errors.Join(err, printLost(w, done, ""))
+}
+
+// printLost prints what comes back with the entries and what does not. Each line begins with the
+// given text.
+func printLost(w io.Writer, done *history.Restored, begin string) error {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, begin+format+"\n", args...) }
 	if done.Kept > 0 {
-		fmt.Fprintf(&b, "entries that came back with a password: %d\n", done.Kept)
+		line("entries that come back with a password: %d", done.Kept)
 	}
-	if done.Lost > 0 {
-		fmt.Fprintf(&b, "entries that came back without a password, as they had none or it is no longer kept: %d\n", done.Lost)
+	if len(done.Lost) > 0 {
+		line("entries that come back without a password, as they had none or it is no longer kept: %d", len(done.Lost))
+		for _, name := range done.Lost {
+			line("  %q", name)
+		}
+	}
+	for _, text := range done.Unnamed {
+		line("%s", text)
 	}
 	if done.Erased > 0 {
-		fmt.Fprintf(&b, "entries that cannot come back, since they were erased: %d\n", done.Erased)
+		line("entries that cannot come back, since they were erased: %d", done.Erased)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
