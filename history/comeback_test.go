@@ -161,6 +161,38 @@ func TestComeBack(t *testing.T) {
 	}
 }
 
+// TestComeBackOld checks that a restore names the entries that come back without a password, because
+// the history of their deletion is gone, and takes their passwords from elsewhere.
+func TestComeBackOld(t *testing.T) {
+	ctx := context.Background()
+	p := newCompany(t, stores["embedded"]())
+	cp, err := maintain.Checkpoint(ctx, p, "cp")
+	must(t, err)
+	run(t, p, deleteA+"\ndn: uid=b,ou=people,dc=example,dc=com\nchangetype: modify\nreplace: description\ndescription: x\n-\n")
+	time.Sleep(3 * time.Millisecond)
+	for range 2 {
+		_, err = maintain.Collect(ctx, p, maintain.CollectOptions{Retention: time.Millisecond, All: true})
+		must(t, err)
+	}
+	then, err := p.At(ctx, cp.Revision)
+	must(t, err)
+	o := history.RestoreOptions{DryRun: true}
+	const on = "uid=a,ou=people,dc=example,dc=com"
+	_, done, err := restore(t, p, then, o, on)
+	must(t, err)
+	if d := cmp.Diff([]string{on}, done.Lost); d != "" || done.Kept != 0 {
+		t.Errorf("%+v", done)
+	}
+	o = history.RestoreOptions{Secrets: func(_ context.Context, id entry.ID) ([]entry.Attribute, error) {
+		return []entry.Attribute{{Type: p.Schema().Attribute("userPassword"), Values: [][]byte{[]byte("elsewhere")}}}, nil
+	}}
+	_, done, err = restore(t, p, then, o, on)
+	must(t, err)
+	if got := passwordOf(t, now(t, p), on); got != "elsewhere" || done.Kept != 1 || len(done.Lost) != 0 {
+		t.Errorf("%q, %+v", got, done)
+	}
+}
+
 // sortedLines returns the lines of each entry in order: values that come back come last.
 func sortedLines(text string) []string {
 	all := strings.Split(text, "\n\n")
