@@ -2,6 +2,7 @@ package write
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -91,7 +92,7 @@ func (r *namedEntries) add(ctx context.Context, n *naming) error {
 	}
 	c := r.tx.Catalog.ContextOf(norms)
 	if c == nil {
-		return n.missing()
+		return r.missing(n)
 	}
 	rest := norms[1:]
 	if len(c.Norms) == len(norms) {
@@ -107,7 +108,7 @@ func (r *namedEntries) add(ctx context.Context, n *naming) error {
 		r.superiors[above] = s
 	}
 	if !s.found {
-		return n.missing()
+		return r.missing(n)
 	}
 	parent, rdn := catalog.Root, c.RDN
 	if len(rest) > 0 {
@@ -129,10 +130,15 @@ func (r *namedEntries) hold(ctx context.Context) error {
 	for i, row := range rows {
 		id, ok := tree.ID(row)
 		if !ok {
-			if err := r.of[i].missing(); err != nil {
+			if err := r.missing(r.of[i].naming); err != nil {
 				return err
 			}
 			continue
+		}
+		if sees := r.tx.Rules.Sees; sees != nil {
+			if seen, err := sees(ctx, id); err != nil || !seen {
+				return cmp.Or(err, notSeen(r.of[i].naming))
+			}
 		}
 		r.tx.hold(id)
 		for _, id := range r.of[i].above.path {
@@ -157,11 +163,21 @@ func (tx *Tx) hold(id entry.ID) {
 
 // The method "missing" returns the error for a value that names no entry, or nil if the value
 // need not name an entry.
-func (n *naming) missing() error {
-	if !n.x.Reference.MustExist {
+func (r *namedEntries) missing(n *naming) error {
+	switch {
+	case r.tx.Rules.Sees != nil:
+		return notSeen(n)
+	case !n.x.Reference.MustExist:
 		return nil
 	}
 	return NamesNothing(n.x, n.value)
+}
+
+// notSeen returns the error for a value that names an entry that the client does not see, or none.
+// It is the same in both cases. If the client could write such a value, the value would later show
+// the client the new name of an entry that it may not see.
+func notSeen(n *naming) error {
+	return catalog.Errorf(catalog.Constraint, "attribute %s: you see no entry %s, and the values must name entries that you see", n.x.Typ.Name(), n.value)
 }
 
 // NamesNothing returns the error for a value that must name an entry and names none.

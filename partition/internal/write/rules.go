@@ -2,9 +2,11 @@ package write
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -29,6 +31,9 @@ type Rules struct {
 	// Together checks only at the end of the transaction that values which must name entries do
 	// so. So entries that name each other can be added one by one.
 	Together bool
+	// Sees reports whether the client sees an entry. If it is not nil, new values of attributes whose
+	// values follow entries must name entries that the client sees.
+	Sees func(ctx context.Context, id entry.ID) (bool, error)
 	// Trial means that the transaction never commits. Therefore a change of the schema is
 	// checked against the existing entries at once, without steps.
 	Trial bool
