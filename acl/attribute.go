@@ -74,6 +74,18 @@ func (k compiler) part(p Part) (out part, err error) {
 	return out, err
 }
 
+// secrets returns the secret types that the part names.
+func (p *part) secrets() (named []*schema.AttributeType) {
+	for _, a := range p.in {
+		for t, whole := range a.types {
+			if whole && t.Secret() {
+				named = append(named, t)
+			}
+		}
+	}
+	return named
+}
+
 func (k compiler) uses(p Part, out *part) error {
 	if p.Rights != Use || len(p.Attributes) == 0 {
 		return fmt.Errorf("use stands alone, with the names or OIDs of what may be used")

@@ -3,6 +3,7 @@ package acl
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -38,6 +39,11 @@ func (s *Set) Check(members func(group string) ([]dn.DN, error)) (all []Finding,
 			found("lets nobody do more than see the entries: %s denies the rest", o.Label())
 		}
 	}
+	for _, r := range s.rules {
+		if text := r.showsSecrets(); text != "" {
+			all = append(all, Finding{r.Placed, text})
+		}
+	}
 	lifts, err := s.lifts(members)
 	return append(all, lifts...), err
 }
@@ -57,6 +63,25 @@ func (s *Set) Useless(fixed int) (all []Placed) {
 		rest.rules = slices.Delete(rest.rules, i, i+1)
 	}
 	return all
+}
+
+// showsSecrets returns a text about the secrets that the rule lets its subjects show, search or
+// compare, or "" if there are none.
+func (c *compiled) showsSecrets() string {
+	if c.Rule.Deny || c.secrets&(Show|Search|Compare) == 0 {
+		return ""
+	}
+	var names []string
+	for i := range c.parts {
+		if p := &c.parts[i]; p.rights&(Show|Search|Compare) != 0 {
+			for _, t := range p.secrets() {
+				names = append(names, t.Name())
+			}
+		}
+	}
+	slices.Sort(names)
+	rights := c.secrets & (Show | Search | Compare)
+	return fmt.Sprintf("lets %s %s the secrets %s", c.Rule.Who, rights, strings.Join(slices.Compact(names), ", "))
 }
 
 func (c *compiled) namesNobody() bool {

@@ -288,6 +288,9 @@ func (c *clause) isAlways() bool {
 // that no rule names have the same rights: the general rights.
 func (p *Program) decideReadsAll() bool {
 	const read = Show | Search | Compare
+	if p.Secrets()&read != 0 {
+		return false // what it reads of secrets depends on the entry
+	}
 	for _, general := range p.always.general {
 		if general.all&read != read {
 			return false
@@ -300,8 +303,19 @@ func (p *Program) decideReadsAll() bool {
 }
 
 // ReadsAll returns true only if the identity may read every attribute of every entry, except
-// secrets and the access rules.
+// the access rules and secrets, and no secret of any entry.
 func (p *Program) ReadsAll() bool { return p.readsAll }
+
+// Secrets returns the rights that the identity may have on secrets of some entry. It returns a right
+// also if a denial takes it away everywhere.
+func (p *Program) Secrets() (r Rights) {
+	for i := range p.clauses {
+		if rule := p.clauses[i].rule; !rule.Rule.Deny {
+			r |= rule.secrets
+		}
+	}
+	return r
+}
 
 // Always returns a decision that contains only rights that the identity has on every entry.
 func (p *Program) Always() *Decision { return &p.always }

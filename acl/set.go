@@ -54,6 +54,8 @@ type compiled struct {
 	who, except []term
 	parts       []part
 	in, notIn   []target
+	// secrets are the rights that the rule grants or denies on secrets that it names.
+	secrets Rights
 }
 
 type term []subject
@@ -223,6 +225,11 @@ func compile(sch *schema.Schema, contexts []dn.DN, r Placed) (c *compiled, err e
 	}
 	if c.parts, err = each(r.Rule.Parts, k.part); err != nil {
 		return nil, err
+	}
+	for i := range c.parts {
+		if len(c.parts[i].secrets()) > 0 {
+			c.secrets |= c.parts[i].rights
+		}
 	}
 	what := r.Rule.In
 	if what == nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -125,6 +126,40 @@ func TestMustChangeComesFirst(t *testing.T) {
 	} {
 		if got := withControls(t, own, r); got.Code != op.InsufficientAccessRights {
 			t.Errorf("%s: %v", r.Name, &got.Result)
+		}
+	}
+}
+
+// TestMustChangeToAnother checks that a user who must change the password cannot "change" it to the
+// same password, whatever the policy keeps of earlier passwords, and is free after another password.
+func TestMustChangeToAnother(t *testing.T) {
+	for _, more := range [][]line{nil, {{"pwdInHistory", "3"}}, {{"pwdCheckQuality", "0"}}, {{"pwdSafeModify", "FALSE"}}} {
+		d, p, s := withPolicy(t, append([]line{{"pwdMustChange", "TRUE"}}, more...)...)
+		setRules(t, p, "bind: allow everyone to bind\nuse: allow everyone to use *\nown: allow self to write userPassword")
+		serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "reset"}})})
+		own := d.NewSession(nil)
+		serve(t, own, &op.Bind{Version: 3, Name: annDN, Password: []byte("reset")})
+		for what, r := range map[string]op.Request{
+			"replace":         &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "reset"}})},
+			"delete and add":  &op.Modify{Name: annDN, Changes: changes([]line{{"delete userPassword", "reset"}, {"add userPassword", "reset"}})},
+			"Password Modify": &op.Extended{OID: control.OIDPasswordModify, Value: passwordModify("", "", "reset")},
+			"with the old":    &op.Extended{OID: control.OIDPasswordModify, Value: passwordModify("", "reset", "reset")},
+		} {
+			got := withControls(t, own, r, op.Control{OID: control.OIDPasswordPolicy})
+			if got.Code != op.ConstraintViolation || policyControl(got) != failed(8) {
+				t.Errorf("%v, %s: %v, %s", more, what, &got.Result, policyControl(got))
+			}
+		}
+		if got := withControls(t, own, &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "mine"}})}); got.Code != op.Success {
+			t.Errorf("another password: %v", &got.Result)
+		}
+		// Who need not change the password may set it again, unless the policy keeps earlier ones.
+		want := op.Success
+		if more != nil && more[0].key == "pwdInHistory" {
+			want = op.ConstraintViolation
+		}
+		if got := withControls(t, own, &op.Modify{Name: annDN, Changes: changes([]line{{"replace userPassword", "mine"}})}); got.Code != want {
+			t.Errorf("the same password, without a duty: %v", &got.Result)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
 var (
@@ -70,7 +71,7 @@ part: allow users to read member=self, uniqueMember=self in only "cn=mixed,ou=gr
 groups: allow users to read member in only "cn=plain,ou=groups,dc=example,dc=com", only "cn=adders,ou=groups,dc=example,dc=com"
 shown: allow users to show carLicense in "ou=people,dc=example,dc=com" except (employeeType=hidden)
 found: allow users to find departmentNumber in "ou=people,dc=example,dc=com" except (employeeType=hidden)
-own: allow self to read *, +, to write description, telephoneNumber
+own: allow self to read *, +, to write description, telephoneNumber, seeAlso
 past: allow users to past in "dc=example,dc=com" except "cn=adders,ou=groups,dc=example,dc=com"
 boss: allow its manager to write l, to rename in "ou=people,dc=example,dc=com" except (employeeType=hidden)
 adders: allow group "cn=adders,ou=groups,dc=example,dc=com" to read, edit in below "ou=drop,dc=example,dc=com"
@@ -84,7 +85,7 @@ bind: allow everyone to bind
 use: allow everyone to use *
 read: allow everyone to read *, +
 past: allow everyone to past
-own: allow self to write description, telephoneNumber
+own: allow self to write description, telephoneNumber, seeAlso
 adders: allow group "cn=adders,ou=groups,dc=example,dc=com" to edit in below "ou=drop,dc=example,dc=com"
 hidden: deny everyone to read in below "ou=secret,dc=example,dc=com", (employeeType=hidden), (businessCategory=hidden)
 attributes: deny everyone to read employeeNumber, street, postalCode, title, employeeType, businessCategory, userPassword, createTimestamp, modifyTimestamp, entryCSN
@@ -163,6 +164,7 @@ func (p *twins) bindAs(name string) {
 // generator hidden produces the rest.
 func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 	f := filler{p, c, seen, hidden}
+	follow(p.t, c.p, configure.Reference{Attribute: "seeAlso"})
 	f.add(leakBase, "objectClass: domain")
 	for _, ou := range []string{"people", "groups", "secret", "drop", "misc"} {
 		f.add("ou="+ou+","+leakBase, "objectClass: organizationalUnit")
@@ -357,7 +359,9 @@ func (p *twins) name() string {
 
 func (p *twins) value(attribute string) string {
 	switch attribute {
-	case "member", "uniqueMember", "manager", "seeAlso", "owner", "memberOf", "isMemberOf", "aliasedObjectName", "entryDN":
+	case "seeAlso":
+		return p.name()
+	case "member", "uniqueMember", "manager", "owner", "memberOf", "isMemberOf", "aliasedObjectName", "entryDN":
 		return pickOf(p.Rand, p.names)
 	case "objectClass", "structuralObjectClass":
 		return pickOf(p.Rand, []string{"person", "inetOrgPerson", "groupOfNames", "alias", "referral", "top", "subentry"})
@@ -488,7 +492,10 @@ func (p *twins) text() (cmd, input string) {
 		a := p.attribute()
 		return "compare", "dn: " + name + "\nassert: " + a + "=" + p.value(a)
 	case 2:
-		a := pickOf(p.Rand, []string{p.attribute(), "l", "description"})
+		a := pickOf(p.Rand, []string{p.attribute(), "l", "description", "seeAlso"})
+		if a == "seeAlso" { // its values follow entries
+			name = "uid=me,ou=people," + leakBase
+		}
 		return "modify", "dn: " + name + "\n" + pickOf(p.Rand, []string{"add ", "delete ", "replace "}) + a + ": " + p.value(a)
 	case 3:
 		return "delete", "dn: " + pickOf(p.Rand, []string{name, fmt.Sprintf("cn=d%d,ou=drop,%s", p.IntN(3), leakBase)})

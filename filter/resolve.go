@@ -12,16 +12,21 @@ import (
 // or if its value breaks the syntax. A member-in-chain assertion becomes Undefined too,
 // because only a directory can evaluate it. Resolve folds constants, and flattens nested
 // And and Or.
-func Resolve(f Filter, s *schema.Schema) Resolved {
+func Resolve(f Filter, s *schema.Schema) Resolved { return resolver{schema: s}.resolve(f) }
+
+// ResolveSecrets is Resolve, but does not make assertions Undefined because their types are secret.
+func ResolveSecrets(f Filter, s *schema.Schema) Resolved { return resolver{s, true}.resolve(f) }
+
+func (r resolver) resolve(f Filter) Resolved {
 	switch f := f.(type) {
 	case And:
-		return MakeAnd(resolveAll(f, s)...)
+		return MakeAnd(r.all(f)...)
 	case Or:
-		return MakeOr(resolveAll(f, s)...)
+		return MakeOr(r.all(f)...)
 	case *Not:
-		return MakeNot(Resolve(f.Filter, s))
+		return MakeNot(r.resolve(f.Filter))
 	}
-	t := ResolveItem(f, s)
+	t := r.item(f)
 	if t == nil {
 		return Const(Undefined)
 	}
@@ -33,8 +38,13 @@ func Resolve(f Filter, s *schema.Schema) Resolved {
 
 // ResolveItem resolves an assertion that selects values (RFC 3876). It returns nil if Resolve
 // would return Undefined.
-func ResolveItem(f Filter, s *schema.Schema) *Test {
-	t, ok := resolver{s}.assertion(f)
+func ResolveItem(f Filter, s *schema.Schema) *Test { return resolver{schema: s}.item(f) }
+
+// ResolveSecretItem is ResolveItem, but accepts secret types.
+func ResolveSecretItem(f Filter, s *schema.Schema) *Test { return resolver{s, true}.item(f) }
+
+func (r resolver) item(f Filter) *Test {
+	t, ok := r.assertion(f)
 	if !ok {
 		return nil
 	}
@@ -44,10 +54,10 @@ func ResolveItem(f Filter, s *schema.Schema) *Test {
 
 const objectClass = "2.5.4.0"
 
-func resolveAll(parts []Filter, s *schema.Schema) []Resolved {
+func (r resolver) all(parts []Filter) []Resolved {
 	all := make([]Resolved, len(parts))
 	for i, p := range parts {
-		all[i] = Resolve(p, s)
+		all[i] = r.resolve(p)
 	}
 	return all
 }
@@ -211,7 +221,10 @@ func Map(f Resolved, change func(*Test) Resolved) Resolved {
 	return f
 }
 
-type resolver struct{ schema *schema.Schema }
+type resolver struct {
+	schema  *schema.Schema
+	secrets bool // tests of secret types are not Undefined
+}
 
 // assertion returns the Test for an assertion. It returns false if the assertion is
 // Undefined.
@@ -245,14 +258,14 @@ func (r resolver) assertion(f Filter) (*Test, bool) {
 }
 
 // The method "on" returns a Test of the attributes that a description covers. The Test has no
-// rule and no key yet. The result is false if the type is unknown or secret.
+// rule and no key yet. The result is false if the type is unknown, or secret if r.secrets is not set.
 func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
 	typ, options := r.schema.Describe(description)
-	if typ == nil || typ.Secret() {
+	if typ == nil || typ.Secret() && !r.secrets {
 		return nil, nil, false
 	}
 	types := typ.Stored()
-	if slices.ContainsFunc(types, (*schema.AttributeType).Secret) {
+	if !r.secrets && slices.ContainsFunc(types, (*schema.AttributeType).Secret) {
 		types = slices.DeleteFunc(slices.Clone(types), (*schema.AttributeType).Secret)
 	}
 	return &Test{Op: op, Types: types, Options: entry.SortOptions(options), shared: typ.Shared()}, typ, true
@@ -350,7 +363,7 @@ func (r resolver) ruleOnly(f *Extensible) (*Test, bool) {
 	t := &Test{Op: TestExtensible, DNAttrs: f.DNAttrs}
 	for _, typ := range r.schema.Attributes() {
 		switch {
-		case typ.Secret() || !rule.AppliesTo(typ):
+		case typ.Secret() && !r.secrets || !rule.AppliesTo(typ):
 		case typ.Collective:
 			t.shared = append(t.shared, typ)
 		default:

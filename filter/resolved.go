@@ -265,11 +265,21 @@ func sharesKeys(r *schema.MatchingRule, t *schema.AttributeType) bool {
 	return t.Equality != nil && t.Equality.Form == r.Form
 }
 
+// AsksSecrets reports whether a test in f is about a secret type.
+func AsksSecrets(f Resolved) bool {
+	for t := range Tests(f) {
+		if slices.ContainsFunc(t.Types, (*schema.AttributeType).Secret) {
+			return true
+		}
+	}
+	return false
+}
+
 // NeedsValues reports whether evaluating f needs the values or the name of an entry, so
-// that keys are not enough.
+// that keys are not enough. Secret types have no keys.
 func NeedsValues(f Resolved) bool {
 	for t := range Tests(f) {
-		if t.Op != TestPresent && !t.ByKey || t.DNAttrs {
+		if t.Op != TestPresent && !t.ByKey || t.DNAttrs || slices.ContainsFunc(t.Types, (*schema.AttributeType).Secret) {
 			return true
 		}
 	}

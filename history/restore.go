@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -25,16 +24,22 @@ type RestoreOptions struct {
 	// If DryRun is set, Restore only returns what it would change.
 	DryRun bool
 	By     partition.By
+	// Secrets returns secret attributes of a deleted entry that the store does not have any more.
+	// It may be nil.
+	Secrets func(ctx context.Context, id entry.ID) ([]entry.Attribute, error)
 }
 
 // Restored is the result of a restore, or of a dry run.
 type Restored struct {
 	Revision table.Revision // revision of the commit; 0 if nothing was committed
 	Records  []*Record
-	// Kept counts the added entries that were restored with secret attributes, such as a
-	// password. Lost counts the added entries that were restored without secret attributes.
-	// Entries that still existed keep their present secrets.
-	Kept, Lost int
+	// Kept counts the added entries that were restored with a password. Lost names the added entries
+	// that were restored without a password although they may have had one. Entries that still
+	// existed keep their present secrets.
+	Kept int
+	Lost []string
+	// Unnamed says which values that named added entries did not come back, and why.
+	Unnamed []string
 	// Erased counts the deleted entries that cannot be restored because their names were
 	// erased.
 	Erased int
@@ -56,16 +61,17 @@ var errDryRun = errors.New("dry run")
 func Restore(ctx context.Context, p *partition.Partition, then *partition.Snapshot, o RestoreOptions) (*Restored, error) {
 	var done *Restored
 	r, err := p.Update(ctx, o.By, func(tx *partition.Tx) (err error) {
-		b := &bringing{tx: tx, then: then, o: &o}
+		b := &bringing{p: p, tx: tx, then: then, o: &o}
+		defer b.close()
 		if done, err = b.plan(ctx); err != nil || len(done.Records) == 0 {
 			return errors.Join(err, errNothing(done))
 		}
 		if o.DryRun {
 			return errDryRun
 		}
-		tx.Rules.Relaxed = true
+		tx.Rules.Relaxed, tx.Rules.Together = true, true
 		for _, rec := range done.Records {
-			if err := b.apply(ctx, rec, done); err != nil {
+			if err := b.apply(ctx, rec); err != nil {
 				return fmt.Errorf("%s: %w", rec.Name, err)
 			}
 		}
@@ -92,9 +98,14 @@ func errNothing(done *Restored) error {
 
 // A bringing is a restore in progress.
 type bringing struct {
+	p    *partition.Partition
 	tx   *partition.Tx
 	then *partition.Snapshot
 	o    *RestoreOptions
+
+	mine    map[entry.ID]bool                      // the entries to restore
+	coming  map[entry.ID]*returning                // the entries that are added again
+	befores map[table.Revision]*partition.Snapshot // the states before these revisions
 }
 
 // plan returns the changes that the restore has to make.
@@ -125,7 +136,11 @@ func (b *bringing) plan(ctx context.Context) (*Restored, error) {
 		}
 		done.Records = append(done.Records, r)
 	}
-	return done, nil
+	b.mine = map[entry.ID]bool{}
+	for _, id := range d.IDs {
+		b.mine[id] = true
+	}
+	return done, b.returnings(ctx, done)
 }
 
 // withoutErased returns ids without the entries that were deleted and whose names were
@@ -204,14 +219,14 @@ func (b *bringing) parent(ctx context.Context, at partition.Located) (map[entry.
 }
 
 // apply applies one change.
-func (b *bringing) apply(ctx context.Context, rec *Record, done *Restored) error {
-	name, err := dn.Parse(rec.Name)
+func (b *bringing) apply(ctx context.Context, rec *Record) error {
+	name, err := b.nameNow(ctx, rec)
 	if err != nil {
 		return err
 	}
 	switch r := rec.Request.(type) {
 	case *op.Add:
-		return b.add(ctx, rec.ID, name, done)
+		return b.add(ctx, rec.ID, name)
 	case *op.Delete:
 		return b.tx.Delete(ctx, name)
 	case *op.Modify:
@@ -220,6 +235,19 @@ func (b *bringing) apply(ctx context.Context, rec *Record, done *Restored) error
 		return rename(ctx, b.tx, name, r)
 	}
 	return nil
+}
+
+// nameNow returns the name of a record's entry. An entry that is not restored itself may be below one
+// that was moved.
+func (b *bringing) nameNow(ctx context.Context, rec *Record) (dn.DN, error) {
+	if b.mine[rec.ID] {
+		return dn.Parse(rec.Name)
+	}
+	name, err := b.tx.Name(ctx, rec.ID)
+	if err != nil {
+		return nil, err
+	}
+	return name.DN()
 }
 
 // rename applies a rename.
@@ -236,18 +264,21 @@ func rename(ctx context.Context, tx *partition.Tx, name dn.DN, r *op.ModifyDN) e
 }
 
 // add restores an entry with the attributes that otherwise only the server writes, and
-// with its secret attributes if the store still has them.
-func (b *bringing) add(ctx context.Context, id entry.ID, name dn.DN, done *Restored) error {
-	e, err := b.then.Entry(ctx, id, true)
+// with its secret attributes if they are still known.
+func (b *bringing) add(ctx context.Context, id entry.ID, name dn.DN) error {
+	e, err := b.then.Entry(ctx, id, false)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type.Secret() }) {
-		done.Kept++
-	} else {
-		done.Lost++
+	r := b.coming[id]
+	as := restorable(e)
+	more, err := r.accounts(ctx, e)
+	for _, a := range append(more, r.secrets...) {
+		as = append(as, op.PartialAttribute{Description: a.Description(), Values: a.Values})
 	}
-	_, err = b.tx.Add(ctx, name, restorable(e), false)
+	if err == nil {
+		_, err = b.tx.Add(ctx, name, as, false)
+	}
 	return err
 }
 

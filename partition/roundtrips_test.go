@@ -146,7 +146,7 @@ func TestRoundTrips(t *testing.T) {
 				}))
 			})
 			read("cn=c," + people)()
-			count(when+"delete", 8, func() { must(t, remove(t, p, "cn=c,"+people)) })
+			count(when+"delete", 9, func() { must(t, remove(t, p, "cn=c,"+people)) })
 			count(when+"one-level page", 2, level)
 		}
 		all("")

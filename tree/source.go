@@ -164,7 +164,7 @@ func hintTest(t *filter.Test) table.Filter {
 	}
 	var one table.Any
 	for _, at := range t.Types {
-		if isID(at) || isUnstored(at) || t.Op != filter.TestPresent && !at.SingleValue && !t.ByKey {
+		if isID(at) || isUnstored(at) || at.Secret() || t.Op != filter.TestPresent && !at.SingleValue && !t.ByKey {
 			return nil
 		}
 		one = append(one, hintType(t, at)...)

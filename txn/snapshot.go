@@ -191,6 +191,15 @@ func (s *Snapshot) Decided() table.Revision {
 	return s.low
 }
 
+// ShownBy returns the first revision whose state shows a visible revision r: r itself, or the merge
+// of the branch that r belongs to.
+func (s *Snapshot) ShownBy(r table.Revision) table.Revision {
+	if s.view == nil {
+		return r
+	}
+	return s.view.ShownBy(r)
+}
+
 // Visible implements table.View.
 func (s *Snapshot) Visible(r table.Revision) bool {
 	switch {

@@ -90,7 +90,7 @@ func drill(ctx context.Context, p *partition.Partition, a archives, to *archive.
 		}
 	}
 	began := time.Now()
-	err = restoredElsewhere(ctx, a, to.Place(), keys, folder, func(r *directoryStore, done *archive.Restored) error {
+	err = restoredElsewhere(ctx, a, to.Place(), keys, folder, 0, func(r *directoryStore, done *archive.Restored) error {
 		d.took, d.at = time.Since(began), done.Newest
 		if d.entries, err = checkQuietly(ctx, r); err != nil {
 			return err

@@ -129,7 +129,7 @@ func (m *Main) verifyArchive(ctx context.Context, p archive.Place) error {
 
 func (m *Main) verifyDeep(ctx context.Context, c *config.Config, p archive.Place, keys archive.Keys, folder string) error {
 	a := m.archivesOf(c, nil)
-	return restoredElsewhere(ctx, a, p, keys, folder, func(d *directoryStore, done *archive.Restored) error {
+	return restoredElsewhere(ctx, a, p, keys, folder, 0, func(d *directoryStore, done *archive.Restored) error {
 		n, err := checkQuietly(ctx, d)
 		if err == nil {
 			_, err = fmt.Fprintf(m.Stdout, "restored and checked %d entries as of %s\n", n, done.Newest.Time().UTC().Format(time.RFC3339))
@@ -138,9 +138,9 @@ func (m *Main) verifyDeep(ctx context.Context, c *config.Config, p archive.Place
 	})
 }
 
-// restoredElsewhere restores the newest archived state to a folder, calls f with the
-// restored store, and removes the folder.
-func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys archive.Keys, folder string, f func(*directoryStore, *archive.Restored) error) (err error) {
+// restoredElsewhere restores an archived state to a folder, calls f with the restored store, and
+// removes the folder. If until is 0, it restores the newest archived state.
+func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys archive.Keys, folder string, until table.Revision, f func(*directoryStore, *archive.Restored) error) (err error) {
 	if folder == "" {
 		folder, err = os.MkdirTemp("", "ldapd-restore-")
 	} else {
@@ -150,7 +150,7 @@ func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys ar
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	done, err := archive.Restore(ctx, p, archive.RestoreOptions{To: folder, Keys: keys, Copy: true})
+	done, err := archive.Restore(ctx, p, archive.RestoreOptions{To: folder, Until: until, Keys: keys, Copy: true})
 	if err != nil {
 		return err
 	}

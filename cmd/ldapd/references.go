@@ -53,42 +53,50 @@ func references(ctx context.Context, w *work, a referencesArgs) error {
 	if len(a.Attributes) == 0 {
 		return listReferences(w)
 	}
-	for _, name := range a.Attributes {
-		if err := setReference(ctx, w, name, a); err != nil {
-			return err
+	set := func(names []string, mustExist bool) error {
+		if len(names) == 0 {
+			return nil
 		}
-	}
-	return nil
-}
-
-// setReference changes the setting of one attribute. If values have to be repaired, it works
-// in steps. First it makes the values follow their entries. Then it removes values that name
-// no entry. With MustExist, it finally requires that values name existing entries.
-func setReference(ctx context.Context, w *work, name string, a referencesArgs) error {
-	set := func(mustExist bool) error {
-		return configure.SetReference(ctx, w.Partition, configure.Reference{Attribute: name, MustExist: mustExist}, !a.End)
+		rs := make([]configure.Reference, len(names))
+		for i, name := range names {
+			rs[i] = configure.Reference{Attribute: name, MustExist: mustExist}
+		}
+		return configure.SetReferences(ctx, w.Partition, rs, !a.End)
 	}
 	if !a.Repair {
-		return set(a.MustExist)
+		return set(a.Attributes, a.MustExist)
 	}
-	now, err := following(w, name)
-	if err != nil {
-		return err
-	}
-	if now == nil {
-		if err := set(false); err != nil {
+	return repair(ctx, w, a, set)
+}
+
+// repair changes the settings of attributes in steps. First it makes the values follow their
+// entries. Then it removes values that name no entry. With MustExist, it finally requires that
+// values name existing entries.
+func repair(ctx context.Context, w *work, a referencesArgs, set func(names []string, mustExist bool) error) error {
+	var follow, require []string
+	for _, name := range a.Attributes {
+		now, err := following(w, name)
+		if err != nil {
 			return err
 		}
+		if now == nil {
+			follow = append(follow, name)
+		}
+		if a.MustExist && (now == nil || !now.MustExist) {
+			require = append(require, name)
+		}
 	}
-	n, err := configure.RepairReferences(ctx, w.Partition, name, w.by("references"))
-	if err != nil {
+	if err := set(follow, false); err != nil {
 		return err
 	}
-	fmt.Fprintf(w.Stdout, "%s: %d values that named no entry were taken away\n", name, n)
-	if a.MustExist && (now == nil || !now.MustExist) {
-		return set(true)
+	for _, name := range a.Attributes {
+		n, err := configure.RepairReferences(ctx, w.Partition, name, w.by("references"))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w.Stdout, "%s: %d values that named no entry were taken away\n", name, n)
 	}
-	return nil
+	return set(require, true)
 }
 
 // following returns the setting of an attribute. It returns nil if the attribute's

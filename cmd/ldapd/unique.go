@@ -56,12 +56,11 @@ func unique(ctx context.Context, w *work, a uniqueArgs) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range a.Attributes {
-		if err := configure.SetUnique(ctx, w.Partition, configure.Unique{Attribute: name, Base: id}, !a.End); err != nil {
-			return err
-		}
+	us := make([]configure.Unique, len(a.Attributes))
+	for i, name := range a.Attributes {
+		us[i] = configure.Unique{Attribute: name, Base: id}
 	}
-	return nil
+	return configure.SetUniques(ctx, w.Partition, us, !a.End)
 }
 
 func listUnique(ctx context.Context, w *work) error {

@@ -74,7 +74,7 @@ func UniqueAttributes(p *partition.Partition) ([]Unique, error) { return evolve.
 // SetUnique makes an attribute unique in a scope. If on is false, the attribute is no
 // longer unique in the scope.
 func SetUnique(ctx context.Context, p *partition.Partition, u Unique, on bool) error {
-	return evolve.SetUnique(ctx, p.Keeper(), u, on)
+	return SetUniques(ctx, p, []Unique{u}, on)
 }
 
 // DefaultReferences returns the references that a server gives a new directory.
@@ -86,7 +86,17 @@ func References(p *partition.Partition) ([]Reference, error) { return evolve.Ref
 // SetReference makes the values of an attribute follow the entries that they name. If on
 // is false, the values no longer follow entries.
 func SetReference(ctx context.Context, p *partition.Partition, r Reference, on bool) error {
-	return evolve.SetReference(ctx, p.Keeper(), r, on)
+	return SetReferences(ctx, p, []Reference{r}, on)
+}
+
+// SetReferences is SetReference for several attributes: the setting of all of them changes, or none.
+func SetReferences(ctx context.Context, p *partition.Partition, rs []Reference, on bool) error {
+	return evolve.SetReferences(ctx, p.Keeper(), rs, on)
+}
+
+// SetUniques is SetUnique for several attributes: the setting of all of them changes, or none.
+func SetUniques(ctx context.Context, p *partition.Partition, us []Unique, on bool) error {
+	return evolve.SetUnique(ctx, p.Keeper(), us, on)
 }
 
 // RepairReferences removes the values of a reference attribute that name no entry. It

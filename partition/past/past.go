@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -23,6 +24,10 @@ type (
 	Message = write.Message
 	// An Operation is one operation of a commit.
 	Operation = write.Operation
+	// A Deletion is what the journal knows of the deletion of an entry.
+	Deletion = write.Deletion
+	// A Reference is a value that names an entry.
+	Reference = write.Reference
 )
 
 // ParsePointInTime parses a point in time: a time of RFC 3339, a generalized time, a revision,
@@ -44,6 +49,31 @@ func Horizon(p *partition.Partition) table.Revision { return p.Keeper().DB.Horiz
 
 // ParseMessage parses the message of a commit.
 func ParseMessage(message []byte) Message { return write.ParseMessage(message) }
+
+// DeletionOf returns the last deletion of an entry, or nil if nothing is known of one.
+func DeletionOf(ctx context.Context, tx *partition.Tx, id entry.ID) (*Deletion, error) {
+	return tx.Writer().DeletionOf(ctx, id)
+}
+
+// ReferencesTo returns the values that name the given entries, of the attributes whose values follow
+// the entries that they name. The keys of names are keys of normalised names.
+func ReferencesTo(ctx context.Context, s *partition.Snapshot, names map[string]bool) ([]Reference, error) {
+	return write.ReferencesTo(ctx, s.State(), names)
+}
+
+// Holds reports for each value whether an entry has it.
+func Holds(ctx context.Context, s *partition.Snapshot, id entry.ID, t *schema.AttributeType, options string, values ...[]byte) ([]bool, error) {
+	return write.Holds(ctx, s.State(), id, t, options, values...)
+}
+
+// Present reports whether an entry has a value of a type.
+func Present(ctx context.Context, s *partition.Snapshot, id entry.ID, t *schema.AttributeType) (bool, error) {
+	tv, err := s.State().ValuesOf(ctx, id, t)
+	return err == nil && tv.Present(), err
+}
+
+// OfAccounts reports whether a type is an account attribute, which describes the state of an account.
+func OfAccounts(t *schema.AttributeType) bool { return write.OfAccounts(t) }
 
 // Erasure is the kind of an operation that erased values.
 const Erasure = erase.Erasure

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/membership"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -15,8 +16,8 @@ import (
 )
 
 // Prepare turns a client's filter into a filter that can run on the state that the
-// request reads. Package filter makes assertions about secret attributes Undefined for
-// every requester. If shared is not nil, the tests also match collective attributes.
+// request reads. Assertions about secret attributes are Undefined, unless a rule that names
+// a secret attribute lets the requester search it. If shared is not nil, the tests also match collective attributes.
 func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared *collective.Set) (filter.Resolved, error) {
 	f, err := lookUp(ctx, req, f)
 	if err != nil {
@@ -87,8 +88,12 @@ func PrepareUnstored(req *request.Request, f filter.Filter) filter.Resolved {
 // items, because an Undefined item matches no value.
 func PrepareItems(req *request.Request, items []filter.Filter) []*filter.Test {
 	tests := []*filter.Test{}
+	item := filter.ResolveItem
+	if req.Judge.Secrets(acl.Show) { // only values that the requester is shown are tested
+		item = filter.ResolveSecretItem
+	}
 	for _, f := range items {
-		if t := filter.ResolveItem(f, req.Schema); t != nil {
+		if t := item(f, req.Schema); t != nil {
 			tests = append(tests, t)
 		}
 	}
@@ -97,6 +102,9 @@ func PrepareItems(req *request.Request, items []filter.Filter) []*filter.Test {
 
 // resolveFilter resolves a client's filter by the schema.
 func resolveFilter(req *request.Request, f filter.Filter) filter.Resolved {
+	if !req.IsPast() && !req.Judge.Free() && req.Judge.Secrets(acl.Search) {
+		return filter.ResolveSecrets(f, req.Schema)
+	}
 	return filter.Resolve(f, req.Schema)
 }
 

@@ -85,6 +85,12 @@ func (j *Judge) ReadsAll() bool {
 	return j.unrestricted || j.program != nil && j.program.ReadsAll() && (j.past == nil || j.past.readsAll())
 }
 
+// Secrets reports whether the requester may have the right r on secrets of some entries. Secrets have
+// no past.
+func (j *Judge) Secrets(r acl.Rights) bool {
+	return j.past == nil && (j.unrestricted || j.program != nil && j.program.Secrets()&r != 0)
+}
+
 // SeesAll returns true only if the requester sees every entry.
 func (j *Judge) SeesAll() bool { return j.Always().Entry(acl.See) }
 

@@ -187,11 +187,13 @@ func (s *Setting) check(ctx context.Context, req *request.Request, clear [][]byt
 }
 
 // checkHistory refuses a password that is one of the account's current passwords or one
-// of its last Policy.InHistory earlier passwords. If InHistory is zero, it refuses
-// nothing.
+// of its last Policy.InHistory earlier passwords. If InHistory is zero, it refuses only the current
+// passwords, and only if the user must change the password: the user who keeps the password would be
+// free of this duty.
 func (s *Setting) checkHistory(ctx context.Context, req *request.Request, clear []byte) error {
 	n := s.account.Policy.InHistory
-	if n == 0 {
+	must := s.IsOwn() && s.account.Policy.AfterPassword(&s.account.State, time.Now()).MustChange
+	if n == 0 && !must {
 		return nil
 	}
 	used := slices.Clone(s.was)

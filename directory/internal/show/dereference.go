@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -40,16 +41,17 @@ func describe(text string, s *schema.Schema) description {
 }
 
 // describeAll resolves the requested specifications. It drops a specification if the values
-// of its attribute are not names. From the attributes to return, it drops secrets, and
-// attributes that the schema does not define.
-func describeAll(asked []control.DerefSpec, s *schema.Schema) (all []derefSpec) {
+// of its attribute are not names. From the attributes to return, it drops secrets that the requester
+// may not be shown, and attributes that the schema does not define.
+func describeAll(req *request.Request, asked []control.DerefSpec) (all []derefSpec) {
+	s, secrets := req.Schema, !req.IsPast() && !req.Judge.Free() && req.Judge.Secrets(acl.Show)
 	for i := range asked {
 		x := derefSpec{attribute: describe(asked[i].Attribute, s)}
 		if x.attribute.typ == nil || !known.IsName(x.attribute.typ) {
 			continue
 		}
 		for _, a := range asked[i].Attributes {
-			if d := describe(a, s); d.typ != nil && !d.typ.Secret() {
+			if d := describe(a, s); d.typ != nil && (secrets || !d.typ.Secret()) {
 				x.attributes = append(x.attributes, d)
 			}
 		}
@@ -128,7 +130,7 @@ func (v *View) named(ctx context.Context, spec *derefSpec, value []byte) (*entry
 		only[i] = spec.attributes[i].typ
 	}
 	only = append(only, v.Req.Judge.LooksAt()...)
-	for found, err := range v.Req.Snapshot.Results(ctx, []entry.ID{at.ID}, partition.Query{Filter: filter.Const(filter.True), Only: only}) {
+	for found, err := range v.Req.Snapshot.Results(ctx, []entry.ID{at.ID}, partition.Query{Filter: filter.Const(filter.True), Only: only, Secrets: slices.ContainsFunc(only, (*schema.AttributeType).Secret)}) {
 		if err != nil {
 			return nil, err
 		}

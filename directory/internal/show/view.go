@@ -6,6 +6,7 @@ package show
 import (
 	"context"
 
+	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -45,7 +46,7 @@ func (v *View) Open(req *request.Request, attributes []string, typesOnly bool) {
 	v.Req, v.typesOnly = req, typesOnly
 	v.selector.resolve(attributes, req.Schema)
 	v.matched = newMatched(req)
-	v.dereference = describeAll(req.Controls.Dereference, req.Schema)
+	v.dereference = describeAll(req, req.Controls.Dereference)
 }
 
 // Release drops all references, but keeps the buffers.
@@ -61,7 +62,7 @@ func (v *View) Release() {
 func (v *View) Query(keys []partition.SortKey) partition.Query {
 	req := v.Req
 	q := partition.Query{
-		Secrets: req.Who.IsAdmin() && !req.IsPast() && v.selector.wantsSecret(),
+		Secrets: v.selector.wantsSecret() && !req.IsPast() && req.Judge.Secrets(acl.Show),
 		Only:    v.only(keys),
 		Most:    req.Limits.Candidates,
 	}

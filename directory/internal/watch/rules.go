@@ -69,7 +69,7 @@ func (c *content) sees(ctx context.Context, id entry.ID) (bool, error) {
 // shows returns the name of an entry and everything of the entry that the requester may be
 // shown.
 func (c *content) shows(ctx context.Context, id entry.ID) (name string, shown []entry.Attribute, err error) {
-	e, err := c.Req.Snapshot.Entry(ctx, id, false)
+	e, err := c.Req.Snapshot.Entry(ctx, id, c.Req.Judge.Secrets(acl.Show))
 	if err != nil || e == nil {
 		return "", nil, err
 	}

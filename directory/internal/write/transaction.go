@@ -175,7 +175,7 @@ func (b *batch) apply(ctx context.Context, tx *partition.Tx, m *member) error {
 		}
 		b.waiting = append(b.waiting, m)
 	}
-	tx.Rules = m.req.Controls.Rules
+	tx.Rules = rulesOf(m.req, tx)
 	err := u.runIn(ctx, m.req, tx)
 	if errors.Is(err, errPrepareAgain) {
 		m.prepared.done = false

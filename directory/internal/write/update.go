@@ -143,9 +143,24 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 		}
 		req.Seen.Attempts++
 		req.Response.Controls = nil // drop the controls of a failed attempt
-		tx.Rules = req.Controls.Rules
+		tx.Rules = rulesOf(req, tx)
 		return u.runIn(ctx, req, tx)
 	})
+}
+
+// rulesOf returns the rules for the changes of a request.
+func rulesOf(req *request.Request, tx *partition.Tx) partition.Rules {
+	rules := req.Controls.Rules
+	if !req.Judge.SeesAll() {
+		rules.Sees = func(ctx context.Context, id entry.ID) (bool, error) {
+			name, err := tx.Name(ctx, id)
+			if err != nil {
+				return false, err
+			}
+			return req.Judge.Sees(ctx, partition.Located{ID: id, Name: name})
+		}
+	}
+	return rules
 }
 
 // begin reads the state that the preparation depends on.

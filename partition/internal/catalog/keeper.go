@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"crypto/cipher"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -95,6 +96,8 @@ type Keeper struct {
 	Subordinates func(ctx context.Context, at *txn.Snapshot, c *Catalog, id entry.ID, exact bool) (n Count, known bool, err error)
 	// Views records up to which revision package view keeps the views.
 	Views Progress
+	// Sealer is the key that seals the secrets of deleted entries, once it was needed.
+	Sealer atomic.Pointer[cipher.AEAD]
 	// Recent is used only on an embedded store, while there are views.
 	Recent cache.Recent
 	// WantsSubordinates is set when Subordinates was asked for numbers that were not known, or

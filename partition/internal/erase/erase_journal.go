@@ -2,8 +2,11 @@ package erase
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
@@ -18,9 +21,11 @@ func (e *erasure) journal(ctx context.Context, dry bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return e.r.Journal(ctx, dry, func(rec *journal.Record) bool {
+	var failed error
+	n, err := e.r.Journal(ctx, dry, func(rec *journal.Record) bool {
 		changed := false
-		if note, ok := e.target.redactNote(rec.Message); ok {
+		note, ok, err := e.redactNote(ctx, rec.Message)
+		if failed = errors.Join(failed, err); ok {
 			rec.Message, changed = note, true
 		}
 		for i := range rec.Rows {
@@ -33,6 +38,7 @@ func (e *erasure) journal(ctx context.Context, dry bool) (int, error) {
 		rec.Keys = slices.DeleteFunc(rec.Keys, func(k uint64) bool { return lists.hashes[k] })
 		return changed || len(rec.Keys) < n
 	})
+	return n, errors.Join(err, failed)
 }
 
 // lostRows contains the keys of rows that are removed, and prefixes of such keys, by
@@ -78,9 +84,15 @@ func (l *lostRows) has(table string, key []byte) bool {
 }
 
 // redactNote removes the target from a message. It reports whether the message changed.
-func (t *target) redactNote(message []byte) ([]byte, bool) {
-	n := write.ParseMessage(message)
-	changed := false
+func (e *erasure) redactNote(ctx context.Context, message []byte) ([]byte, bool, error) {
+	n, t := write.ParseMessage(message), e.target
+	sealed := len(n.Sealed)
+	maps.DeleteFunc(n.Sealed, func(id entry.ID, _ string) bool { return e.gone[id] })
+	changed, err := n.Sealed.Redact(ctx, e.now.Catalog, e.p, t.inValue)
+	if err != nil {
+		return nil, false, err
+	}
+	changed = changed || len(n.Sealed) < sealed
 	set := func(s *string, to string) {
 		if *s != to {
 			*s, changed = to, true
@@ -101,8 +113,5 @@ func (t *target) redactNote(message []byte) ([]byte, bool) {
 	for i := range n.Operations {
 		set(&n.Operations[i].Name, t.without(n.Operations[i].Name))
 	}
-	if !changed {
-		return nil, false
-	}
-	return n.Append(nil), true
+	return n.Append(nil), changed, nil
 }

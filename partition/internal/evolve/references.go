@@ -22,12 +22,12 @@ func References(p *catalog.Keeper) ([]catalog.Reference, error) {
 	return slices.Clone(c.Header.References), nil
 }
 
-// SetReference makes the values of an attribute follow the entries that they name. SetReference
-// returns when every server applies the new setting. If on is false, the values no longer
-// follow entries, and SetReference does not wait for the other servers. If r.MustExist is set
-// and some values name no entry, SetReference restores the old setting and returns an error
-// that lists the first of these values.
-func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, on bool) error {
+// SetReferences makes the values of attributes follow the entries that they name: of all of these
+// attributes, or of none. SetReferences returns when every server applies the new settings. If on is
+// false, the values no longer follow entries, and SetReferences does not wait for the other servers.
+// If MustExist is set and some values name no entry, SetReferences restores the old settings and
+// returns an error that lists the first of these values.
+func SetReferences(ctx context.Context, p *catalog.Keeper, rs []catalog.Reference, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
 		return err
@@ -37,17 +37,26 @@ func SetReference(ctx context.Context, p *catalog.Keeper, r catalog.Reference, o
 	if err != nil {
 		return err
 	}
-	h, err := withReference(before, r, on)
-	if err != nil {
-		return err
+	h := before.Header
+	for _, r := range rs {
+		if h, err = withReference(before, h, r, on); err != nil {
+			return err
+		}
 	}
 	if !on {
 		_, err := install(ctx, p, before, h)
 		return err
 	}
 	return installUnless(ctx, p, before, h,
-		func() error { return findDangling(ctx, p, r) },
-		func(ctx context.Context) error { return restoreReferences(ctx, p, before) }, "the setting of "+r.Attribute+" stays")
+		func() error {
+			for _, r := range rs {
+				if err := findDangling(ctx, p, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		func(ctx context.Context) error { return restoreReferences(ctx, p, before) }, "the new settings stay")
 }
 
 // restoreReferences sets the references of the newest catalog back to those of an earlier
@@ -63,9 +72,9 @@ func restoreReferences(ctx context.Context, p *catalog.Keeper, before *catalog.C
 	return err
 }
 
-// withReference returns a copy of the catalog's header. If on is set, the attribute is a
-// reference in the copy; otherwise it is not.
-func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.Header, error) {
+// withReference returns a copy of a header. If on is set, the attribute is a reference in the copy;
+// otherwise it is not. The catalog c has the schema and the indexes.
+func withReference(c *catalog.Catalog, from *catalog.Header, r catalog.Reference, on bool) (*catalog.Header, error) {
 	t, err := c.Indexable(r.Attribute)
 	if err != nil {
 		return nil, err
@@ -80,7 +89,7 @@ func withReference(c *catalog.Catalog, r catalog.Reference, on bool) (*catalog.H
 		return nil, catalog.Errorf(catalog.Unwilling, "%s has no index, by which its values are found: index it first", t.Name())
 	}
 	r.Attribute = t.Name()
-	h := *c.Header
+	h := *from
 	h.References = slices.Clone(h.References)
 	i := slices.IndexFunc(h.References, func(o catalog.Reference) bool { return c.Schema.Attribute(o.Attribute) == t })
 	switch {

@@ -29,33 +29,43 @@ func Unique(p *catalog.Keeper) (us []catalog.Unique, err error) {
 	return state.Unique(c), nil
 }
 
-// SetUnique makes an attribute unique in a scope. If on is false, the attribute is no longer
-// unique in the scope. When every server enforces the new rule, SetUnique examines the existing
-// entries. If two entries have the same value, SetUnique removes the new rule and returns an
-// error that names the first such entries.
-func SetUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique, on bool) error {
+// SetUnique makes attributes unique in their scopes: all of them, or none. If on is false, the
+// attributes are no longer unique in these scopes. When every server enforces the new rules, SetUnique
+// examines the existing entries. If two entries have the same value, SetUnique removes the new rules
+// and returns an error that names the first such entries.
+func SetUnique(ctx context.Context, p *catalog.Keeper, us []catalog.Unique, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
-	if !on {
-		return endUnique(ctx, p, u)
-	}
 	old, err := p.Latest()
 	if err != nil {
 		return err
 	}
-	h, err := withUnique(old, u, true)
-	if err != nil {
+	h := old.Header
+	for _, u := range us {
+		if h, err = withUnique(old, h, u, on); err != nil {
+			return err
+		}
+	}
+	if !on {
+		_, err := install(ctx, p, old, h)
 		return err
 	}
 	if err := p.Store.Create(ctx, write.UniqueSpec); err != nil {
 		return err
 	}
 	return installUnless(ctx, p, old, h,
-		func() error { return findDuplicates(ctx, p, u) },
-		func(ctx context.Context) error { return endUnique(ctx, p, u) }, u.Attribute+" stays unique")
+		func() error {
+			for _, u := range us {
+				if err := findDuplicates(ctx, p, u); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		func(ctx context.Context) error { return restoreUnique(ctx, p, old) }, "the new settings stay")
 }
 
 // installUnless installs h, waits until all servers apply it, and then calls the function wrong
@@ -79,16 +89,15 @@ func installUnless(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog
 	return err
 }
 
-func endUnique(ctx context.Context, p *catalog.Keeper, u catalog.Unique) error {
+// restoreUnique sets the unique attributes of the newest catalog back to those of an earlier catalog.
+func restoreUnique(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) error {
 	now, err := p.Latest()
 	if err != nil {
 		return err
 	}
-	h, err := withUnique(now, u, false)
-	if err != nil {
-		return err
-	}
-	_, err = install(ctx, p, now, h)
+	h := *now.Header
+	h.Unique = before.Header.Unique
+	_, err = install(ctx, p, now, &h)
 	return err
 }
 
@@ -106,14 +115,14 @@ func installBy(ctx context.Context, p *catalog.Keeper, by write.By, from *catalo
 	return write.Install(ctx, p, by, c)
 }
 
-// withUnique returns a copy of the catalog's header. If on is set, u is unique in the copy;
-// otherwise it is not.
-func withUnique(c *catalog.Catalog, u catalog.Unique, on bool) (*catalog.Header, error) {
+// withUnique returns a copy of a header. If on is set, u is unique in the copy; otherwise it is not.
+// The catalog c has the schema and the indexes.
+func withUnique(c *catalog.Catalog, from *catalog.Header, u catalog.Unique, on bool) (*catalog.Header, error) {
 	t, err := c.Indexable(u.Attribute)
 	if err != nil {
 		return nil, err
 	}
-	h := *c.Header
+	h := *from
 	is := func(o catalog.HeaderUnique) bool {
 		return c.Schema.Attribute(o.Attribute) == t && o.Base == u.Base.String()
 	}

@@ -113,6 +113,7 @@ type finder struct {
 	// lookForDerived finds them.
 	derived []*schema.AttributeType
 	looked  bool
+	secret  bool // the filter tests secret types; set with looked
 	// The field only, if it is not nil, is a function that selects the results: the search
 	// omits a matching entry if the function returns false for it.
 	only   func(e *entry.Entry, position []byte) bool
@@ -403,6 +404,9 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name 
 		}
 	}
 	e, err := f.withChildren(ctx, id, e)
+	if err == nil && f.secret {
+		e, err = f.withSecrets(ctx, id, e)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -437,10 +441,16 @@ func (f *finder) withChildren(ctx context.Context, id entry.ID, e *entry.Entry) 
 	return &entry.Entry{ID: id, Attributes: more}, nil
 }
 
+// withSecrets returns a copy of the entry with its secret attributes.
+func (f *finder) withSecrets(ctx context.Context, id entry.ID, e *entry.Entry) (*entry.Entry, error) {
+	hidden, err := f.s.Secrets(ctx, id)
+	return &entry.Entry{ID: id, Attributes: append(slices.Clip(e.Attributes), hidden...)}, err
+}
+
 // lookForDerived finds out which of the types that count subordinates the filter needs.
 // It runs once per query.
 func (f *finder) lookForDerived() {
-	f.looked = true
+	f.looked, f.secret = true, filter.AsksSecrets(f.q.Filter)
 	k := f.s.Catalog.Types
 	for test := range filter.Tests(f.q.Filter) {
 		for _, t := range test.Types {

@@ -575,7 +575,7 @@ func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.Attri
 		if sub.Equality == nil || sub.Equality.Form != t.Equality.Form {
 			continue
 		}
-		st, err := s.values(ctx, id, sub)
+		st, err := s.ValuesOf(ctx, id, sub)
 		if err != nil {
 			return has, false, err
 		}

@@ -40,8 +40,8 @@ type Keyed struct {
 	Position  master.Position
 }
 
-// values reads the keys of an entry's values of one type from the tree.
-func (s *Snapshot) values(ctx context.Context, id entry.ID, t *schema.AttributeType) (*TypeValues, error) {
+// ValuesOf reads the keys of an entry's values of one type from the tree.
+func (s *Snapshot) ValuesOf(ctx context.Context, id entry.ID, t *schema.AttributeType) (*TypeValues, error) {
 	node, err := s.Node(ctx, id)
 	if err != nil {
 		return nil, err

@@ -34,6 +34,9 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 	if err != nil {
 		return err
 	}
+	if err := tx.seal(ctx, pl.ID); err != nil {
+		return err
+	}
 	if err := tx.remove(ctx, pl.ID, row.Clone()); err != nil {
 		return err
 	}

@@ -29,6 +29,13 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, limit int) (n int, who
 	if err := f.forgetAll(ctx, pl.Norms); err != nil {
 		return 0, false, err
 	}
+	ids := make([]entry.ID, len(f.victims))
+	for i := range f.victims {
+		ids[i] = f.victims[i].id
+	}
+	if err := tx.seal(ctx, ids...); err != nil {
+		return 0, false, err
+	}
 	// All victims are collected before anything is written, because a scan over many
 	// uncommitted writes is slow.
 	for i := range f.victims {

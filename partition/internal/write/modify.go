@@ -121,7 +121,7 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 		if t == m.tx.Catalog.ObjectClass && m.tx.Rules.Relaxed { // see morph
 			m.Edit(m.tx.Catalog.StructuralObjectClass)
 		}
-		if t.NoUserModification && !ofAccounts(t) {
+		if t.NoUserModification && !OfAccounts(t) {
 			m.given = append(m.given, t)
 		}
 	}
@@ -133,7 +133,7 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 
 func (m *modification) changeable(t *schema.AttributeType) error {
 	rules := &m.tx.Rules
-	given := rules.Kept || rules.Relaxed && relaxable(m.tx.Catalog.Types, t) || rules.Accounts && ofAccounts(t)
+	given := rules.Kept || rules.Relaxed && relaxable(m.tx.Catalog.Types, t) || rules.Accounts && OfAccounts(t)
 	if t.NoUserModification && !given || computed(m.tx.Catalog.Types, t) {
 		return catalog.Errorf(catalog.Constraint, "attribute %s is maintained by the server: it cannot be changed", t.Name())
 	}

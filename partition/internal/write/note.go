@@ -22,10 +22,11 @@ import (
 //
 // A message does not contain the changed values, because the states before and after the commit
 // show them. Secret attributes have no history, so the message names the secret attributes
-// whose values were added or removed.
+// whose values were added or removed, and contains those of deleted entries (see Sealed).
 type Message struct {
 	By         By
 	Operations []Operation
+	Sealed     Sealed
 }
 
 // An Operation is one operation of a commit.
@@ -80,7 +81,7 @@ func (n *Message) Append(b []byte) []byte {
 	for i := range n.Operations {
 		b = n.Operations[i].append(b)
 	}
-	return b
+	return n.Sealed.append(b)
 }
 
 // secretsIn returns the names of the secret types in changes.
@@ -117,6 +118,10 @@ func ParseMessage(message []byte) (n Message) {
 			continue
 		}
 		kind, rest, _ := strings.Cut(line, " ")
+		if kind == sealedKind {
+			n.Sealed.parse(rest)
+			continue
+		}
 		o := Operation{Kind: kind}
 		if name, behind, ok := unquoted(rest); ok {
 			o.Name, o.Secrets = name, strings.Fields(behind)

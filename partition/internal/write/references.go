@@ -2,6 +2,7 @@ package write
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -47,11 +48,11 @@ func (tx *Tx) Refer(x *catalog.Indexed, key, value []byte) {
 // checkNamed marks the entries that new values name. It returns an error if a value that must
 // name an entry names none.
 func (tx *Tx) checkNamed(ctx context.Context) error {
-	named := tx.named
-	tx.named = nil
-	if len(named) == 0 {
+	if len(tx.named) == 0 || tx.Rules.Together {
 		return nil
 	}
+	named := tx.named
+	tx.named = nil
 	r := namedEntries{tx: tx, superiors: map[string]*superior{}}
 	for i := range named {
 		if err := r.add(ctx, &named[i]); err != nil {
@@ -91,7 +92,7 @@ func (r *namedEntries) add(ctx context.Context, n *naming) error {
 	}
 	c := r.tx.Catalog.ContextOf(norms)
 	if c == nil {
-		return n.missing()
+		return r.missing(n)
 	}
 	rest := norms[1:]
 	if len(c.Norms) == len(norms) {
@@ -107,7 +108,7 @@ func (r *namedEntries) add(ctx context.Context, n *naming) error {
 		r.superiors[above] = s
 	}
 	if !s.found {
-		return n.missing()
+		return r.missing(n)
 	}
 	parent, rdn := catalog.Root, c.RDN
 	if len(rest) > 0 {
@@ -129,10 +130,15 @@ func (r *namedEntries) hold(ctx context.Context) error {
 	for i, row := range rows {
 		id, ok := tree.ID(row)
 		if !ok {
-			if err := r.of[i].missing(); err != nil {
+			if err := r.missing(r.of[i].naming); err != nil {
 				return err
 			}
 			continue
+		}
+		if sees := r.tx.Rules.Sees; sees != nil {
+			if seen, err := sees(ctx, id); err != nil || !seen {
+				return cmp.Or(err, notSeen(r.of[i].naming))
+			}
 		}
 		r.tx.hold(id)
 		for _, id := range r.of[i].above.path {
@@ -157,11 +163,21 @@ func (tx *Tx) hold(id entry.ID) {
 
 // The method "missing" returns the error for a value that names no entry, or nil if the value
 // need not name an entry.
-func (n *naming) missing() error {
-	if !n.x.Reference.MustExist {
+func (r *namedEntries) missing(n *naming) error {
+	switch {
+	case r.tx.Rules.Sees != nil:
+		return notSeen(n)
+	case !n.x.Reference.MustExist:
 		return nil
 	}
 	return NamesNothing(n.x, n.value)
+}
+
+// notSeen returns the error for a value that names an entry that the client does not see, or none.
+// It is the same in both cases. If the client could write such a value, the value would later show
+// the client the new name of an entry that it may not see.
+func notSeen(n *naming) error {
+	return catalog.Errorf(catalog.Constraint, "attribute %s: you see no entry %s, and the values must name entries that you see", n.x.Typ.Name(), n.value)
 }
 
 // NamesNothing returns the error for a value that must name an entry and names none.
@@ -181,11 +197,11 @@ type referrer struct {
 // It passes the key of the name in each value to the function concerns, and ignores the value
 // if the function returns false. If the index contains only a cut key, the function is not
 // called, and the entry is included.
-func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name []byte) bool) ([]*referrer, error) {
+func referrers(ctx context.Context, s *state.Snapshot, base []dn.Norm, concerns func(name []byte) bool) ([]*referrer, error) {
 	at := map[entry.ID]*referrer{}
 	var all []*referrer
 	values := 0
-	for _, x := range tx.Catalog.Ordered {
+	for _, x := range s.Catalog.Ordered {
 		if x.Reference == nil {
 			continue
 		}
@@ -194,7 +210,7 @@ func (tx *Tx) referrers(ctx context.Context, base []dn.Norm, concerns func(name 
 		}
 		prefix := x.Typ.KeyPrefix(dn.Key(base))
 		prefix = prefix[:min(len(prefix), index.MaxKey)] // the index cuts longer keys
-		for c, err := range x.Span(ctx, tx.Reader, index.Span{Prefix: prefix}, nil) {
+		for c, err := range x.Span(ctx, s.Reader, index.Span{Prefix: prefix}, nil) {
 			if err != nil {
 				return nil, err
 			}
@@ -227,6 +243,9 @@ func (r *referrer) add(x *catalog.Indexed, key []byte, cut bool) {
 		r.cut = true
 		return
 	}
+	if len(r.of) > 1 && slices.ContainsFunc(r.keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
+		return // a value of another type names the same entry
+	}
 	r.keys = append(r.keys, bytes.Clone(key))
 }
 
@@ -247,13 +266,13 @@ func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	if w.tx.Catalog.Header.Following != nil {
 		return nil
 	}
-	all, err := w.tx.referrers(ctx, w.base, w.concerns)
+	all, err := referrers(ctx, &w.tx.Snapshot, w.base, w.concerns)
 	if err != nil {
 		return err
 	}
 	rules := w.tx.Rules
 	defer func() { w.tx.Rules = rules }()
-	w.tx.Rules = Rules{}
+	w.tx.Rules = Rules{Together: rules.Together}
 	for _, r := range all {
 		if goes[r.id] {
 			continue
@@ -304,7 +323,7 @@ func (w *rewriting) entry(ctx context.Context, r *referrer) error {
 // description changes the values under one description. The number of reads does not
 // depend on the number of values.
 func (w *rewriting) description(ctx context.Context, m *modification, e *edited, d *state.DescribedValues, r *referrer) error {
-	list, err := w.candidates(ctx, d, r)
+	list, err := candidates(ctx, &w.tx.Snapshot, d, r)
 	if err != nil {
 		return err
 	}
@@ -376,16 +395,16 @@ func (m *modification) addMissing(ctx context.Context, v *editedValues, more []n
 
 // candidates returns the values under a description that the rewriting may have to
 // change.
-func (w *rewriting) candidates(ctx context.Context, d *state.DescribedValues, r *referrer) ([]*state.Keyed, error) {
+func candidates(ctx context.Context, s *state.Snapshot, d *state.DescribedValues, r *referrer) ([]*state.Keyed, error) {
 	var list []*state.Keyed
 	if r.cut {
-		all, err := d.All(ctx, &w.tx.Snapshot)
+		all, err := d.All(ctx, s)
 		for i := range all {
 			list = append(list, &all[i])
 		}
 		return list, err
 	}
-	found, err := d.FindAll(ctx, &w.tx.Snapshot, r.keys)
+	found, err := d.FindAll(ctx, s, r.keys)
 	return slices.DeleteFunc(found, func(k *state.Keyed) bool { return k == nil }), err
 }
 
@@ -466,4 +485,90 @@ func (tx *Tx) repoint(ctx context.Context, from []dn.Norm, to dn.DN) error {
 		},
 	}
 	return w.follow(ctx, nil)
+}
+
+// A Reference is a value that names an entry.
+type Reference struct {
+	ID      entry.ID // the entry that has the value
+	Type    *schema.AttributeType
+	Options string
+	Value   []byte
+	Name    string // the key of the name in the value
+}
+
+// ReferencesTo returns the values, of the attributes whose values follow in the state s, that name
+// the entries with the given keys of names.
+func ReferencesTo(ctx context.Context, s *state.Snapshot, names map[string]bool) (all []Reference, err error) {
+	concerned := func(name []byte) bool { return names[string(name)] }
+	base, err := commonBase(names)
+	if err != nil {
+		return nil, err
+	}
+	found, err := referrers(ctx, s, base, concerned)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range found {
+		for _, x := range r.of {
+			tv, err := s.ValuesOf(ctx, r.id, x.Typ)
+			if err != nil {
+				return nil, err
+			}
+			for _, d := range tv.Described {
+				list, err := candidates(ctx, s, d, r)
+				if err != nil {
+					return nil, err
+				}
+				texts, err := d.Spelled(ctx, s, list)
+				if err != nil {
+					return nil, err
+				}
+				for _, text := range texts {
+					if key, err := catalog.KeyOf(x.Typ, text); err == nil && concerned(x.Typ.KeyOfName(key)) {
+						all = append(all, Reference{r.id, x.Typ, d.Options, text, string(x.Typ.KeyOfName(key))})
+					}
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// commonBase returns the name below which all names are.
+func commonBase(names map[string]bool) (base []dn.Norm, err error) {
+	first := true
+	for name := range names {
+		norms, err := dn.SplitKey([]byte(name))
+		if err != nil {
+			return nil, err
+		}
+		if first {
+			base, first = norms, false
+		}
+		for len(base) > 0 && !slices.Equal(base, norms[max(0, len(norms)-len(base)):]) {
+			base = base[1:]
+		}
+	}
+	return base, nil
+}
+
+// Holds reports for each value whether an entry has it.
+func Holds(ctx context.Context, s *state.Snapshot, id entry.ID, t *schema.AttributeType, options string, values ...[]byte) ([]bool, error) {
+	keys := make([][]byte, len(values))
+	for i, v := range values {
+		var err error
+		if keys[i], err = catalog.KeyOf(t, v); err != nil {
+			return nil, err
+		}
+	}
+	tv, err := s.ValuesOf(ctx, id, t)
+	if err != nil {
+		return nil, err
+	}
+	found, err := tv.Description(options).FindAll(ctx, s, keys)
+	has := make([]bool, len(values))
+	for i := range found {
+		has[i] = found[i] != nil
+	}
+	return has, err
 }

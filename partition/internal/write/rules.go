@@ -2,9 +2,11 @@ package write
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
@@ -24,8 +26,14 @@ type Rules struct {
 	// timestamps. With it, an entry can be made equal to an entry of another server.
 	Kept bool
 	// Accounts lets the client set account attributes that normally only the server sets (see
-	// ofAccounts).
+	// OfAccounts).
 	Accounts bool
+	// Together checks only at the end of the transaction that values which must name entries do
+	// so. So entries that name each other can be added one by one.
+	Together bool
+	// Sees reports whether the client sees an entry. If it is not nil, new values of attributes whose
+	// values follow entries must name entries that the client sees.
+	Sees func(ctx context.Context, id entry.ID) (bool, error)
 	// Trial means that the transaction never commits. Therefore a change of the schema is
 	// checked against the existing entries at once, without steps.
 	Trial bool
@@ -45,15 +53,15 @@ const (
 // The method "takes" reports whether a request may contain values of a type that users cannot
 // modify.
 func (g given) takes(k *catalog.Types, t *schema.AttributeType) bool {
-	return g == GivenByImport || g >= givenByServer && ofAccounts(t) || g == givenByRelax && (t == k.EntryUUID || relaxable(k, t))
+	return g == GivenByImport || g >= givenByServer && OfAccounts(t) || g == givenByRelax && (t == k.EntryUUID || relaxable(k, t))
 }
 
 // passwordPolicy is the arc of draft-behera-ldap-password-policy.
 const passwordPolicy = "1.3.6.1.4.1.42.2.27.8.1."
 
-// ofAccounts reports whether a type is an account attribute: a type of the password policy
+// OfAccounts reports whether a type is an account attribute: a type of the password policy
 // draft, or a secret type that users cannot modify.
-func ofAccounts(t *schema.AttributeType) bool {
+func OfAccounts(t *schema.AttributeType) bool {
 	return strings.HasPrefix(t.OID, passwordPolicy) || t.NoUserModification && t.Secret()
 }
 

@@ -23,10 +23,23 @@ const secretSize = 32
 // contains no secret and refuses writes (for example, on a full disk), each call returns
 // another secret, so each server uses a secret of its own until it restarts.
 func Secret(ctx context.Context, p *catalog.Keeper) ([]byte, error) {
+	secret, err := storedSecret(ctx, p)
+	if errors.Is(err, table.ErrUnavailable) {
+		return freshSecret(), nil
+	}
+	return secret, err
+}
+
+func freshSecret() []byte {
 	fresh := make([]byte, secretSize)
 	rand.Read(fresh) // crypto/rand never fails
+	return fresh
+}
+
+// storedSecret is Secret, but returns an error if the store contains no secret and refuses writes.
+func storedSecret(ctx context.Context, p *catalog.Keeper) ([]byte, error) {
 	t := p.Store.Table(catalog.HeaderTable)
-	cell := table.Cell{Family: catalog.HeaderFamily, Qualifier: secretColumn, Value: fresh}
+	cell := table.Cell{Family: catalog.HeaderFamily, Qualifier: secretColumn, Value: freshSecret()}
 	// The stored value is the secret, whatever Swap returns.
 	_, swapErr := t.Swap(ctx, secretRow, catalog.HeaderFamily, secretColumn, nil, []table.Cell{cell})
 	row, err := t.Get(ctx, secretRow, table.Select{})
@@ -35,9 +48,6 @@ func Secret(ctx context.Context, p *catalog.Keeper) ([]byte, error) {
 	}
 	if c := row.Find(catalog.HeaderFamily, secretColumn); c != nil {
 		return bytes.Clone(c.Value), nil
-	}
-	if errors.Is(swapErr, table.ErrUnavailable) {
-		return fresh, nil
 	}
 	return nil, errors.Join(swapErr, errors.New("the store's secret could not be made"))
 }

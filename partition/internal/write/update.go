@@ -92,6 +92,9 @@ func (tx *Tx) run(ctx context.Context, fn func(*Tx) error) error {
 	if err == nil && c.ToCome != nil && tx.Steps == nil {
 		err = tx.Keeper.KeepToBoth(ctx, tx.Txn, tx.At, c, tx.Changed)
 	}
+	if tx.Rules.Together = false; err == nil {
+		err = tx.checkNamed(ctx)
+	}
 	tx.Txn.SetMessage(tx.Message)
 	if err == nil {
 		tx.publish()
