@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,11 +62,12 @@ type configuration struct {
 	access   []partition.AccessRule
 	policy   []configure.PolicyAttribute // the default password policy; nil: none
 	isPolicy bool                        // the record has the class pwdPolicy
-	// foreign is set if the record comes from another server. An import takes only the default
-	// policy from such a record. The policy is in the field policy, or in the entry whose name
+	// foreign is set if the record comes from another server. An import takes only references and
+	// the default policy from such a record. The policy is in the field policy, or in the entry whose name
 	// is in the field policyOf.
 	foreign  bool
 	policyOf string
+	noPolicy bool // the foreign record says nothing about password policies
 	notes    []string
 }
 
@@ -315,19 +317,25 @@ type configured struct {
 // the missing indexes and references, and sets the access rules or the default password policy
 // only if there are none. In both cases it adds the missing unique attributes. A record of
 // another server does not change the indexes, and ends no reference. The naming contexts are added later, with the entries.
-func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, x *item) (*configured, error) {
+func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, records []*item) (*configured, error) {
 	d := &configured{p: p, scopes: map[entry.ID]dn.DN{}}
-	if x == nil {
+	if len(records) == 0 {
 		return d, nil
 	}
+	x := records[0]
 	c, err := x.configuration()
 	if err != nil {
 		return d, fmt.Errorf("nothing was imported: %w", err)
 	}
+	for _, more := range records[1:] { // of another server
+		c.add(more.foreignConfiguration())
+	}
 	for _, text := range c.notes {
 		o.Note(text)
 	}
-	if !c.foreign {
+	if c.foreign {
+		err = d.indexReferences(ctx, c, o)
+	} else {
 		err = d.replace(ctx, c, o)
 	}
 	if err == nil {
@@ -339,7 +347,7 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 	if err == nil {
 		err = d.setAccess(ctx, c)
 	}
-	if err == nil {
+	if err == nil && !c.noPolicy {
 		err = d.setPolicy(ctx, c)
 	}
 	if err != nil {
@@ -371,6 +379,39 @@ func (d *configured) replace(ctx context.Context, c *configuration, o *Options) 
 		return err
 	}
 	if slices.Equal(before, want) {
+		return nil
+	}
+	d.indexes = append([]configure.Index{}, before...)
+	return configure.SetIndexes(ctx, d.p, want)
+}
+
+// The method "add" adds what another record of the same server says.
+func (c *configuration) add(o *configuration) {
+	c.refers = append(c.refers, o.refers...)
+	c.notes = append(c.notes, o.notes...)
+	c.policy = append(c.policy, o.policy...)
+	c.policyOf = cmp.Or(c.policyOf, o.policyOf)
+	c.noPolicy = c.noPolicy && o.noPolicy
+}
+
+// indexReferences makes the indexes that another server's references need here. References that
+// cannot be here are left out, with a note.
+func (d *configured) indexReferences(ctx context.Context, c *configuration, o *Options) error {
+	before := d.p.Config().Indexes
+	s := d.p.Schema()
+	want := slices.Clone(before)
+	c.refers = slices.DeleteFunc(c.refers, func(r configure.Reference) bool {
+		t := s.Attribute(r.Attribute)
+		if t == nil || !t.NamesEntries() || t.NoUserModification {
+			o.Note(fmt.Sprintf("the values of %s follow the entries that they name there, and not here: the attribute is unknown, or its values are not names", r.Attribute))
+			return true
+		}
+		if !slices.ContainsFunc(want, func(x configure.Index) bool { return s.Attribute(x.Attribute) == t }) {
+			want = append(want, configure.Index{Attribute: t.Name(), Layout: configure.ColumnLayout})
+		}
+		return false
+	})
+	if len(want) == len(before) {
 		return nil
 	}
 	d.indexes = append([]configure.Index{}, before...)

@@ -103,23 +103,31 @@ func isTrue(values [][]byte) bool {
 	return slices.ContainsFunc(values, func(v []byte) bool { return strings.EqualFold(strings.TrimSpace(string(v)), "TRUE") })
 }
 
-// slapdDefault is the attribute that names the default policy in the configuration of
-// slapd's overlay ppolicy.
-const slapdDefault = "olcPPolicyDefault"
+const (
+	// slapdDefault is the attribute that names the default policy in the configuration of
+	// slapd's overlay ppolicy.
+	slapdDefault = "olcPPolicyDefault"
+	// slapdRefint and refint389 are the attributes that list references in the configurations
+	// of slapd's overlay refint and of 389's plug-in for referential integrity.
+	slapdRefint = "olcRefintAttribute"
+	refint389   = "referint-membership-attr"
+)
 
-// foreignConfig reports whether a record is the part of another server's configuration
-// that contains the default password policy: 389's cn=config, or slapd's overlay ppolicy.
+// foreignConfig reports whether a record is a part of another server's configuration that an
+// import takes over: the default password policy (389's cn=config, slapd's overlay ppolicy) or
+// the references (389's plug-in, slapd's overlay refint).
 func (x *item) foreignConfig(name dn.DN) bool {
 	if len(name) == 0 || !name[len(name)-1].IsCN("config") {
 		return false
 	}
 	return slices.ContainsFunc(x.Attributes, func(a op.PartialAttribute) bool {
-		return len(name) == 1 && account.Is389(a.Description) || strings.EqualFold(a.Description, slapdDefault)
+		return len(name) == 1 && account.Is389(a.Description) || slices.ContainsFunc([]string{slapdDefault, slapdRefint, refint389},
+			func(known string) bool { return strings.EqualFold(a.Description, known) })
 	})
 }
 
-// foreignConfiguration reads the default password policy from another server's
-// configuration, and ignores everything else in it.
+// foreignConfiguration reads the default password policy and the references from another
+// server's configuration, and ignores everything else in it.
 func (x *item) foreignConfiguration() *configuration {
 	values := func(name string) (values []string) {
 		for _, a := range x.Attributes {
@@ -136,6 +144,14 @@ func (x *item) foreignConfiguration() *configuration {
 		c.policyOf = vs[0]
 		return c
 	}
+	if switched := values("nsslapd-pluginEnabled"); len(switched) == 0 || strings.EqualFold(switched[0], "on") {
+		for _, v := range append(values(slapdRefint), values(refint389)...) {
+			for _, name := range strings.Fields(v) {
+				c.refers = append(c.refers, configure.Reference{Attribute: name})
+			}
+		}
+	}
+	c.noPolicy = !slices.ContainsFunc(x.Attributes, func(a op.PartialAttribute) bool { return account.Is389(a.Description) })
 	policy, left := account.From389(values)
 	for _, v := range policy {
 		c.policy = configure.AddPolicyValue(c.policy, v.Name, v.Value)

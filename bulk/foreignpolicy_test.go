@@ -201,3 +201,57 @@ func TestDefaultIsKept(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestReferencesOfOthers checks that an import takes over the references of slapd's overlay
+// refint and of 389's plug-in for referential integrity, beside the default password policy.
+func TestReferencesOfOthers(t *testing.T) {
+	const overlay = `dn: olcOverlay={1}refint,olcDatabase={1}mdb,cn=config
+objectClass: olcOverlayConfig
+objectClass: olcRefintConfig
+olcOverlay: {1}refint
+olcRefintAttribute: member seeAlso
+olcRefintAttribute: manager
+
+`
+	plugin := func(state string) string {
+		return `dn: cn=referential integrity postoperation,cn=plugins,cn=config
+objectClass: nsSlapdPlugin
+objectClass: extensibleObject
+nsslapd-pluginEnabled: ` + state + `
+referint-update-delay: 0
+referint-membership-attr: seeAlso
+referint-membership-attr: nsRoleThing
+referint-membership-attr: member
+
+`
+	}
+	const ppolicy = "dn: olcOverlay={0}ppolicy,olcDatabase={1}mdb,cn=config\nobjectClass: olcPPolicyConfig\nolcOverlay: {0}ppolicy\nolcPPolicyDefault: cn=p,dc=example,dc=com\n\n"
+	const entries = "dn: dc=example,dc=com\nobjectClass: domain\n\n"
+	for name, c := range map[string]struct {
+		text, note string
+		want       []string
+	}{
+		"slapd":          {overlay + entries, "", []string{"member", "seeAlso", "manager"}},
+		"with a policy":  {ppolicy + overlay + entries, "cn=p,dc=example,dc=com", []string{"member", "seeAlso", "manager"}},
+		"389":            {plugin("on") + entries, "nsRoleThing", []string{"seeAlso", "member"}},
+		"a policy first": {config389 + plugin("on") + entries, "nsRoleThing", []string{"seeAlso", "member"}},
+		"switched off":   {plugin("off") + entries, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := openMem(t)
+			r := mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", c.text)}})
+			all, err := configure.References(p)
+			must(t, err)
+			var got []string
+			for _, x := range all {
+				got = append(got, x.Attribute)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("references: %q", got)
+			}
+			if notes := strings.Join(r.notes, "\n"); !strings.Contains(notes, c.note) {
+				t.Errorf("notes: %s", notes)
+			}
+		})
+	}
+}

@@ -50,19 +50,18 @@ func ImportEntries(ctx context.Context, p *partition.Partition, o Options, entri
 // A head has the first records of the first file.
 type head struct {
 	first item // the first record; its Record is nil if it cannot be read
-	// The fields definitions and configuration are the records with the definitions of
-	// the schema and with the shared configuration. A field is nil if the file does not begin
-	// with such a record. Either of the two records may come first.
-	definitions, configuration *item
+	// definitions is the record with the definitions of the schema, or nil if the file does not
+	// begin with one. configurations has the record with the shared configuration, or records
+	// of another server's configuration. Definitions and configuration come in either order.
+	definitions    *item
+	configurations []*item
 }
 
-// The method "records" returns how many of the fields definitions and configuration are not
-// nil.
-func (h *head) records() (n int) {
-	for _, x := range []*item{h.definitions, h.configuration} {
-		if x != nil {
-			n++
-		}
+// The method "records" returns how many records have definitions or configuration.
+func (h *head) records() int {
+	n := len(h.configurations)
+	if h.definitions != nil {
+		n++
 	}
 	return n
 }
@@ -86,8 +85,8 @@ func (o *Options) head() (h head) {
 		switch {
 		case h.definitions == nil && x.defines():
 			h.definitions = &x
-		case h.configuration == nil && x.configures():
-			h.configuration = &x
+		case x.configures() && (len(h.configurations) == 0 || !h.configurations[0].isOurs() && !x.isOurs()):
+			h.configurations = append(h.configurations, &x)
 		default:
 			return h
 		}
@@ -123,7 +122,7 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 		return Result{}, err
 	}
 	var res Result
-	c, err := takeConfiguration(ctx, p, o, h.configuration)
+	c, err := takeConfiguration(ctx, p, o, h.configurations)
 	var rules givenRules
 	policies := givenPolicies{standard: c.policyOf}
 	if err == nil {
