@@ -312,6 +312,16 @@ func (c *conn) bind(m *op.Message) error {
 	return nil
 }
 
+// binding returns the Bind that is outstanding, or nil. The caller must hold c.mu.
+func (c *conn) binding() *operation {
+	for _, o := range c.ops {
+		if _, bind := o.message.Request.(*op.Bind); bind {
+			return o
+		}
+	}
+	return nil
+}
+
 // abandon abandons an operation. A Cancel cannot be abandoned (RFC 3909, 3). Bind and
 // StartTLS cannot be abandoned either (RFC 4511, 4.11). abandon does not check for them,
 // because the reader reads nothing while a Bind or StartTLS is outstanding.

@@ -25,7 +25,7 @@ const (
 	wanted    int32 = iota
 	canceled        // by Cancel: the operation should end soon, with an answer
 	abandoned       // by Abandon, Bind or the end of the connection: nobody waits for an answer
-	stopped         // the connection ends, and the persistent operation would not end by itself
+	stopped         // the connection ends, and the operation, persistent or a Bind, would not end soon by itself
 )
 
 // An operation is a request being served. An operation is also the request's context, and

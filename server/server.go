@@ -70,8 +70,9 @@ type Session interface {
 	// Serve does not receive Unbind, Abandon and Cancel, nor StartTLS if the server has TLS.
 	// The context ctx ends on an Abandon or a Cancel of the request, on a forced shutdown, and
 	// on an error that ends the connection. If the request is a search, ctx also ends on a Bind
-	// or an Unbind, and when the client hangs up. If the request is persistent, ctx also ends
-	// on any shutdown.
+	// or an Unbind, and when the client hangs up. If the request is a Bind, ctx also ends soon
+	// after the client hangs up. If the request is persistent or a Bind, ctx also ends on any
+	// shutdown.
 	Serve(ctx context.Context, m *op.Message, sink op.Sink)
 	// StartTLS is called when a client wants to begin TLS, while nothing else runs.
 	// StartTLS returns an error if TLS may not begin now. Otherwise the session must
