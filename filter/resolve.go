@@ -12,16 +12,18 @@ import (
 // or if its value breaks the syntax. A member-in-chain assertion becomes Undefined too,
 // because only a directory can evaluate it. Resolve folds constants, and flattens nested
 // And and Or.
-func Resolve(f Filter, s *schema.Schema) Resolved {
+func Resolve(f Filter, s *schema.Schema) Resolved { return (&resolver{schema: s}).filter(f) }
+
+func (r *resolver) filter(f Filter) Resolved {
 	switch f := f.(type) {
 	case And:
-		return MakeAnd(resolveAll(f, s)...)
+		return MakeAnd(r.all(f)...)
 	case Or:
-		return MakeOr(resolveAll(f, s)...)
+		return MakeOr(r.all(f)...)
 	case *Not:
-		return MakeNot(Resolve(f.Filter, s))
+		return MakeNot(r.filter(f.Filter))
 	}
-	t := ResolveItem(f, s)
+	t := r.item(f)
 	if t == nil {
 		return Const(Undefined)
 	}
@@ -33,8 +35,10 @@ func Resolve(f Filter, s *schema.Schema) Resolved {
 
 // ResolveItem resolves an assertion that selects values (RFC 3876). It returns nil if Resolve
 // would return Undefined.
-func ResolveItem(f Filter, s *schema.Schema) *Test {
-	t, ok := resolver{s}.assertion(f)
+func ResolveItem(f Filter, s *schema.Schema) *Test { return (&resolver{schema: s}).item(f) }
+
+func (r *resolver) item(f Filter) *Test {
+	t, ok := r.assertion(f)
 	if !ok {
 		return nil
 	}
@@ -44,10 +48,10 @@ func ResolveItem(f Filter, s *schema.Schema) *Test {
 
 const objectClass = "2.5.4.0"
 
-func resolveAll(parts []Filter, s *schema.Schema) []Resolved {
+func (r *resolver) all(parts []Filter) []Resolved {
 	all := make([]Resolved, len(parts))
 	for i, p := range parts {
-		all[i] = Resolve(p, s)
+		all[i] = r.filter(p)
 	}
 	return all
 }
@@ -211,11 +215,22 @@ func Map(f Resolved, change func(*Test) Resolved) Resolved {
 	return f
 }
 
-type resolver struct{ schema *schema.Schema }
+// A resolver resolves one filter.
+type resolver struct {
+	schema *schema.Schema
+	// covered has what each rule of an extensible match without a type applies to. The tests of a
+	// filter share it, because it may be most of the schema.
+	covered map[*schema.MatchingRule]*covered
+}
+
+type covered struct {
+	types, shared []*schema.AttributeType // shared: the collective ones
+	byKey         bool
+}
 
 // assertion returns the Test for an assertion. It returns false if the assertion is
 // Undefined.
-func (r resolver) assertion(f Filter) (*Test, bool) {
+func (r *resolver) assertion(f Filter) (*Test, bool) {
 	switch f := f.(type) {
 	case *Present:
 		t, _, ok := r.on(TestPresent, f.Attribute)
@@ -246,7 +261,7 @@ func (r resolver) assertion(f Filter) (*Test, bool) {
 
 // The method "on" returns a Test of the attributes that a description covers. The Test has no
 // rule and no key yet. The result is false if the type is unknown or secret.
-func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
+func (r *resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
 	typ, options := r.schema.Describe(description)
 	if typ == nil || typ.Secret() {
 		return nil, nil, false
@@ -324,7 +339,7 @@ func (t *Test) pieces(rule *schema.MatchingRule, f *Substrings) bool {
 
 // typed resolves an extensible match that names a type. The rule is the rule that the
 // filter names, or else the equality rule of the type.
-func (r resolver) typed(f *Extensible) (*Test, bool) {
+func (r *resolver) typed(f *Extensible) (*Test, bool) {
 	t, typ, ok := r.on(TestExtensible, f.Attribute)
 	if !ok {
 		return nil, false
@@ -342,20 +357,37 @@ func (r resolver) typed(f *Extensible) (*Test, bool) {
 
 // ruleOnly resolves an extensible match that names no type. Such a match tests all
 // attributes that the rule applies to.
-func (r resolver) ruleOnly(f *Extensible) (*Test, bool) {
+func (r *resolver) ruleOnly(f *Extensible) (*Test, bool) {
 	rule := r.schema.Rule(f.Rule)
 	if rule == nil || rule.InChain() {
 		return nil, false
 	}
-	t := &Test{Op: TestExtensible, DNAttrs: f.DNAttrs}
+	c := r.covered[rule]
+	if c == nil {
+		c = r.cover(rule)
+	}
+	key, err := rule.Assertion(f.Value)
+	if len(c.types) == 0 || err != nil {
+		return nil, false
+	}
+	return &Test{Op: TestExtensible, DNAttrs: f.DNAttrs, Types: c.types, shared: c.shared, Rule: rule, Key: key, ByKey: c.byKey}, true
+}
+
+func (r *resolver) cover(rule *schema.MatchingRule) *covered {
+	c := &covered{byKey: true}
 	for _, typ := range r.schema.Attributes() {
 		switch {
 		case typ.Secret() || !rule.AppliesTo(typ):
 		case typ.Collective:
-			t.shared = append(t.shared, typ)
+			c.shared = append(c.shared, typ)
 		default:
-			t.Types = append(t.Types, typ)
+			c.types = append(c.types, typ)
+			c.byKey = c.byKey && sharesKeys(rule, typ)
 		}
 	}
-	return t, len(t.Types) > 0 && t.assert(rule, f.Value)
+	if r.covered == nil {
+		r.covered = map[*schema.MatchingRule]*covered{}
+	}
+	r.covered[rule] = c
+	return c
 }

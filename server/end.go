@@ -95,6 +95,7 @@ func (c *conn) end(err error) {
 	}
 	c.nc.Close()
 	c.workers.Wait()
+	c.forget()
 	c.closeSession()
 	c.server.removeConn(c)
 }

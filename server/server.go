@@ -152,6 +152,12 @@ func (c *ConnInfo) Remote() string {
 type Options struct {
 	// MaxMessage is the largest LDAPMessage accepted, in octets; default 16 MiB.
 	MaxMessage int
+	// MaxUnbound is the largest LDAPMessage of a connection without a bound identity; default
+	// 256 KiB.
+	MaxUnbound int
+	// Memory is how much memory the requests and answers of all connections may take together, in
+	// octets; default 256 MiB, less than zero means any.
+	Memory int64
 	// TLS returns the TLS configuration of a connection, for ldaps and StartTLS. The
 	// configuration must have exactly one certificate, and the certificate's Leaf must be
 	// set. The configuration's VerifyConnection, if set, verifies clients' certificates.
@@ -201,6 +207,11 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	setDefault(&o.MaxMessage, 16<<20)
+	setDefault(&o.MaxUnbound, 256<<10)
+	setDefault(&o.Memory, 256<<20)
+	if o.Memory < 0 {
+		o.Memory = math.MaxInt64
+	}
 	setDefault(&o.MaxConnections, 10000)
 	setDefault(&o.MaxOutstanding, 64)
 	setDefault(&o.BindTimeout, math.MaxInt64)
@@ -235,6 +246,7 @@ type Server struct {
 	ctx     context.Context // context of all operations
 	cancel  context.CancelCauseFunc
 	ticks   ticks
+	memory  budget
 
 	mu        sync.Mutex
 	draining  bool // Shutdown was called

@@ -31,6 +31,23 @@ func AppendEntry(b []byte, id int32, e *op.SearchEntry) []byte {
 	return finish(b, start, operation, e.Controls)
 }
 
+// EntrySize returns about how many octets AppendEntry appends.
+func EntrySize(e *op.SearchEntry) int {
+	n := len(e.Name)
+	for i := range e.Attributes {
+		for _, v := range e.Attributes[i].Values {
+			n += headers + len(v)
+		}
+	}
+	for i := range e.Controls {
+		n += len(e.Controls[i].Value)
+	}
+	return n
+}
+
+// headers is about the length of the identifier and length octets of a value.
+const headers = 5
+
 // AppendSearchEntry appends a SearchResultEntry as the value of a control (RFC 4527),
 // without a message around it.
 func AppendSearchEntry(b []byte, e *op.SearchEntry) []byte {

@@ -22,12 +22,21 @@ func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared 
 	if err != nil {
 		return nil, err
 	}
-	r, err := relate(ctx, req, resolveFilter(req, f))
+	resolved := resolveFilter(req, f)
+	if n := filter.Memory(resolved); n > smallFilter {
+		if err := req.Draw(n); err != nil {
+			return nil, err
+		}
+	}
+	r, err := relate(ctx, req, resolved)
 	if err != nil {
 		return nil, err
 	}
 	return shared.Rewrite(ctx, req.Judge.Guard(ctx, r)), nil
 }
+
+// smallFilter is the memory in octets up to which a filter is not counted.
+const smallFilter = 64 << 10
 
 // relate replaces tests of memberOf and isMemberOf by tests that look at groups.
 func relate(ctx context.Context, req *request.Request, f filter.Resolved) (_ filter.Resolved, err error) {

@@ -102,6 +102,7 @@ type state struct {
 	lists  Lists
 	way    byte            // byList, byIndex or bySearch; 0 if the search is not sorted
 	sorter *sorting.Sorter // collects the results while a list is made; otherwise nil
+	drawn  int64           // memory drawn for the sorter
 }
 
 // streams is a pool of Streams, so that their buffers are reused.
@@ -277,10 +278,13 @@ func (st *Stream) take(ctx context.Context, found *partition.Result) error {
 	}
 	if st.sorter != nil {
 		e, err := st.Req.Judge.Searchable(ctx, found, st.keys)
-		if err == nil && !st.sorter.Add(e) {
-			err = errSortMemory
+		if err != nil {
+			return err
 		}
-		return err
+		if !st.sorter.Add(e) {
+			return errSortMemory
+		}
+		return st.drawSorter()
 	}
 	return st.deliver(ctx, found)
 }
