@@ -18,6 +18,9 @@ import (
 // request reads. Package filter makes assertions about secret attributes Undefined for
 // every requester. If shared is not nil, the tests also match collective attributes.
 func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared *collective.Set) (filter.Resolved, error) {
+	if err := DrawValues(req, filter.Octets(f)); err != nil {
+		return nil, err
+	}
 	f, err := lookUp(ctx, req, f)
 	if err != nil {
 		return nil, err
@@ -37,6 +40,15 @@ func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared 
 
 // smallFilter is the memory in octets up to which a filter is not counted.
 const smallFilter = 64 << 10
+
+// DrawValues draws the memory into which assertion values of n octets may grow: a character of
+// three octets becomes up to 33 when it is prepared (RFC 4518, 2.3).
+func DrawValues(req *request.Request, n int) error {
+	if n <= smallFilter {
+		return nil
+	}
+	return req.Draw(12 * int64(n))
+}
 
 // relate replaces tests of memberOf and isMemberOf by tests that look at groups.
 func relate(ctx context.Context, req *request.Request, f filter.Resolved) (_ filter.Resolved, err error) {
