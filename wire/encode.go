@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/internal/short"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
@@ -166,7 +167,7 @@ func responseTag(to op.Request) ber.Tag {
 func appendResult(b []byte, r *op.Result) []byte {
 	b = ber.AppendInt(b, ber.Enumerated, int64(r.Code))
 	b = ber.AppendString(b, ber.OctetString, r.MatchedDN)
-	b = ber.AppendString(b, ber.OctetString, valid(r.Diagnostic))
+	b = ber.AppendString(b, ber.OctetString, valid(short.Text(r.Diagnostic)))
 	if len(r.Referrals) > 0 {
 		start := len(b)
 		b = ber.Open(b, tagReferral)

@@ -8,7 +8,7 @@ import (
 )
 
 // most is the number of octets that are kept of a text.
-const most = 512
+const most = 1024
 
 // Text returns s, or the beginning of s and its length if s is long.
 func Text(s string) string {

@@ -3,6 +3,7 @@ package search
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -169,15 +170,21 @@ func (st *Stream) Prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// explain records the plan of a slow search.
+// explain records the plan of a slow search, without the values of its filter, which may be personal
+// data.
 func (st *Stream) explain(ctx context.Context) {
 	if !st.Req.IsSlow() {
 		return
 	}
-	if plan, err := maintain.Explain(context.WithoutCancel(ctx), st.Req.Snapshot, st.Query, false); err == nil {
-		st.Req.Seen.Plan = strings.TrimSpace(plan)
+	q := st.Query
+	q.Filter = filter.Blank(q.Filter)
+	if plan, err := maintain.Explain(context.WithoutCancel(ctx), st.Req.Snapshot, q, false); err == nil {
+		st.Req.Seen.Plan = entryID.ReplaceAllString(strings.TrimSpace(plan), "entry ?")
 	}
 }
+
+// entryID matches the part of a plan that looks up an asserted entryUUID.
+var entryID = regexp.MustCompile(`\bentry [0-9a-f-]{36}`)
 
 func (st *Stream) classes(ctx context.Context) (err error) {
 	visible := st.Req.Controls.Visible
