@@ -246,7 +246,7 @@ func (h *hostile) attribute() string {
 	names := []string{"cn", "member", "memberOf", "userPassword", "userCertificate", "uidNumber", "objectClass", "name", "seeAlso", "description",
 		"createTimestamp", "entryDN", "entryUUID", "jpegPhoto", "cn;lang-en", "*", "+", "1.1", "@person"}
 	if h.rand.IntN(20) == 0 {
-		return h.text()
+		return texts[textNames[h.rand.IntN(len(textNames))]](h.rand.IntN(2000)) // there may be many
 	}
 	return names[h.rand.IntN(len(names))]
 }
@@ -269,7 +269,7 @@ func (h *hostile) filter(depth int) filter.Filter {
 	case 2:
 		return filter.Or(slices.Repeat([]filter.Filter{&filter.Extensible{Rule: "2.5.13.2", Value: []byte("w")}}, min(h.size(), filter.MaxParts-1000)))
 	case 3:
-		return filter.Or(slices.Repeat([]filter.Filter{&filter.Equal{Attribute: a, Value: []byte("w")}}, min(h.size(), filter.MaxParts-1000)))
+		return filter.Or(slices.Repeat([]filter.Filter{&filter.Equal{Attribute: "name", Value: []byte("w")}}, min(h.size(), filter.MaxParts-1000)))
 	case 4:
 		return &filter.Not{Filter: h.filter(depth + 1)}
 	case 5:
