@@ -58,6 +58,7 @@ test-long:
 	$(GO) test ./directory -run CodesAreUsedOnce -codes 100000 -timeout 2h
 	$(GO) test ./integration -run TestLockoutOnHBase -lockout 10m -timeout 1h
 	$(GO) test ./acl -run 'TestOracle|TestDiffDecides' -oracle 1000000 -timeout 4h
+	$(GO) test ./directory -run TestHostileClients -hostile 10m -timeout 1h
 	$(GO) test ./directory -run TestNoLeak -noleak 100000 -timeout 4h
 	$(GO) test ./archive -run 'TestCrashes|TestNeverTwoOwners' -crashes 1000 -promotions 100 -timeout 2h
 	$(GO) test ./cmd/ldapd -run 'TestUntil|TestStandbyFigures' -moments 100 -people 1000000 -rate 2000 -load 30s -timeout 2h

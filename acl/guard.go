@@ -1,6 +1,8 @@
 package acl
 
 import (
+	"slices"
+
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -25,7 +27,8 @@ func (p *Program) Guard(f filter.Resolved, decide Decider) filter.Resolved {
 // parameter always is a decision that contains only rights that the identity has on every
 // entry. The parameter types lists the attribute types that decisions depend on.
 func Guard(f filter.Resolved, always *Decision, types []*schema.AttributeType, decide Decider) filter.Resolved {
-	return guard{always, types, decide}.filter(filter.Definite(f))
+	g := guard{always: always, types: types, decide: decide}
+	return g.filter(filter.Definite(f))
 }
 
 // A guard restricts filters to what an identity may search.
@@ -33,10 +36,19 @@ type guard struct {
 	always *Decision
 	types  []*schema.AttributeType
 	decide Decider
+	seen   filter.Resolved // what Visible returns; nil: not made yet
+}
+
+// visible returns the filter that is True for the entries that the identity may see.
+func (g *guard) visible() filter.Resolved {
+	if g.seen == nil {
+		g.seen = Visible(g.types, g.decide)
+	}
+	return g.seen
 }
 
 // filter does the work of Guard. In the filter f, a Not may contain only a single test.
-func (g guard) filter(f filter.Resolved) filter.Resolved {
+func (g *guard) filter(f filter.Resolved) filter.Resolved {
 	switch f := f.(type) {
 	case *filter.AndNode:
 		return filter.MakeAnd(g.all(f.Parts)...)
@@ -54,7 +66,7 @@ func (g guard) filter(f filter.Resolved) filter.Resolved {
 	return f
 }
 
-func (g guard) all(parts []filter.Resolved) []filter.Resolved {
+func (g *guard) all(parts []filter.Resolved) []filter.Resolved {
 	out := make([]filter.Resolved, len(parts))
 	for i, f := range parts {
 		out[i] = g.filter(f)
@@ -64,7 +76,7 @@ func (g guard) all(parts []filter.Resolved) []filter.Resolved {
 
 // searchesAll returns true only if the identity may, in every entry, search everything that
 // the test depends on.
-func (g guard) searchesAll(t *filter.Test) bool {
+func (g *guard) searchesAll(t *filter.Test) bool {
 	for _, typ := range t.Asks() {
 		if !g.always.All(typ, Search) {
 			return false
@@ -75,12 +87,16 @@ func (g guard) searchesAll(t *filter.Test) bool {
 
 // test restricts a test to the values that the identity may search, separately for each
 // subtype. An identity that may see an entry may search the name of the entry.
-func (g guard) test(t *filter.Test) filter.Resolved {
+func (g *guard) test(t *filter.Test) filter.Resolved {
 	if len(t.Asks()) == 1 && len(t.Types) == 1 && !t.DNAttrs {
 		return filter.MakeAnd(t, g.allowed(t, false))
 	}
 	var parts []filter.Resolved
-	for _, typ := range t.Types {
+	types := t.Types
+	if t.Whole() {
+		parts, types = append(parts, g.whole(t)), nil
+	}
+	for _, typ := range types {
 		one := t.OfType(typ)
 		parts = append(parts, filter.MakeAnd(one, g.allowed(one, false)))
 	}
@@ -88,9 +104,23 @@ func (g guard) test(t *filter.Test) filter.Resolved {
 		parts = append(parts, filter.MakeAnd(shared, g.allowed(shared, true)))
 	}
 	if t.DNAttrs {
-		parts = append(parts, filter.MakeAnd(t.OfName(), Visible(g.types, g.decide)))
+		parts = append(parts, filter.MakeAnd(t.OfName(), g.visible()))
 	}
 	return filter.MakeOr(parts...)
+}
+
+// whole restricts a test of very many types, with one test for all of them.
+func (g *guard) whole(t *filter.Test) filter.Resolved {
+	return filter.MakeAnd(g.visible(), t.Computed(func(e filter.Source) bool {
+		named, ok := e.(interface{ EntryName() dn.DN })
+		if !ok {
+			return false
+		}
+		d := g.decide(named.EntryName(), e)
+		return d != nil && slices.ContainsFunc(t.Types, func(typ *schema.AttributeType) bool {
+			return t.MatchType(e, typ) && d.decides(t, typ, e, false)
+		})
+	}))
 }
 
 // Visible returns a filter that is True for the entries that the identity may see. types
@@ -106,7 +136,7 @@ func Visible(types []*schema.AttributeType, decide Decider) filter.Resolved {
 // allowed returns a filter that is True for the entries for which the identity may know
 // the result of t. If negated is set, the filter is part of a Not, so the identity must
 // be allowed to search everything that t depends on.
-func (g guard) allowed(t *filter.Test, negated bool) filter.Resolved {
+func (g *guard) allowed(t *filter.Test, negated bool) filter.Resolved {
 	return filter.Place(g.types, func(name dn.DN, e filter.Source) bool {
 		d := g.decide(name, e)
 		if d == nil || !d.Entry(See) {

@@ -24,6 +24,9 @@
 //	{PKCS5S2}                                       base64(salt, key), as in ApacheDS
 //	{CLEARTEXT} {CLEAR}                             the password
 //
+// A password has at most 4096 octets, and for {CRYPT} at most 512: see [MaxPassword]. A stored value
+// that asks for very many rounds or very much memory matches no password either: see [ErrCost].
+//
 // The whole value must have the form of its scheme. A value with anything after the form
 // matches no password. Nor does a value in an unknown scheme, or a hash with the "!" or "*" of a
 // locked account before its scheme.
@@ -44,6 +47,18 @@ import (
 // ErrScheme reports a stored password in an unknown scheme, or not in the form of its
 // scheme.
 var ErrScheme = errors.New("unknown or malformed password scheme")
+
+// ErrCost is an ErrScheme. It reports a stored password that would need more work to verify than
+// any server's own hashes.
+var ErrCost = fmt.Errorf("%w: verifying it would take too much work", ErrScheme)
+
+// MaxPassword is the length of the longest passwords, in octets. No longer password fits a stored
+// value, and none is hashed. For {CRYPT} the limit is 512 octets, as in libxcrypt, because the
+// work of $5$ and $6$ is quadratic in the length.
+const MaxPassword = 4096
+
+// ErrLong reports a new password with more than MaxPassword octets.
+var ErrLong = fmt.Errorf("the password has more than %d octets", MaxPassword)
 
 // Default is the scheme in which new passwords are hashed unless another scheme is set.
 const Default = "ARGON2"
@@ -91,13 +106,14 @@ func (p *Passwords) Verify(ctx context.Context, c Channel, stored, password []by
 
 func (p *Passwords) run(ctx context.Context, c Channel, s *scheme, rest, password []byte) (bool, error) {
 	if !s.slow {
-		return s.verify(s, rest, password)
+		return s.check(rest, password)
 	}
+	password = password[:min(len(password), MaxPassword+1)] // still too long, if it was
 	if err := p.acquire(ctx, c, s.name); err != nil {
 		return false, err
 	}
 	defer p.slots.release(clientOf(c))
-	ok, err := p.hasher.Verify(s.name, rest, password)
+	ok, err := p.hasher.Verify(ctx, s.name, rest, password)
 	if err == nil {
 		p.learn(s, rest)
 	}
@@ -196,7 +212,7 @@ func (a *Attempt) Again(ctx context.Context) error {
 }
 
 // Hash returns the value of userPassword for a new password. If name is "", the scheme is
-// Default.
+// Default. The error may be ErrLong.
 func (p *Passwords) Hash(ctx context.Context, c Channel, name string, password []byte) ([]byte, error) {
 	if name == "" {
 		name = Default
@@ -204,6 +220,9 @@ func (p *Passwords) Hash(ctx context.Context, c Channel, name string, password [
 	s := find([]byte(strings.Trim(name, "{}")))
 	if s == nil || s.hash == nil {
 		return nil, fmt.Errorf("no new passwords in scheme %q: use one of %s", name, strings.Join(NewSchemes(), ", "))
+	}
+	if len(password) > MaxPassword {
+		return nil, ErrLong
 	}
 	rest, err := p.make(ctx, c, s, password)
 	if err != nil {
@@ -220,7 +239,7 @@ func (p *Passwords) make(ctx context.Context, c Channel, s *scheme, password []b
 		return nil, err
 	}
 	defer p.slots.release(clientOf(c))
-	rest, err := p.hasher.Hash(s.name, password)
+	rest, err := p.hasher.Hash(ctx, s.name, password)
 	if err == nil {
 		p.learn(s, rest)
 	}
@@ -263,14 +282,17 @@ func Usable(stored []byte) (name string, usable bool) {
 		name = "{" + strings.ToUpper(string(n)) + "}"
 	}
 	s, rest := parse(stored)
-	switch {
-	case s == nil:
+	if s == nil {
 		return name, false
-	case s.reads != nil:
-		return name, s.reads(s, rest)
 	}
-	_, err := s.verify(s, rest, nil)
-	return name, err == nil
+	return name, s.form(rest) == nil
+}
+
+// TooCostly reports whether the stored value has the form of a known scheme, but would need too
+// much work to verify: see ErrCost.
+func TooCostly(stored []byte) bool {
+	s, rest := parse(stored)
+	return s != nil && errors.Is(s.form(rest), ErrCost)
 }
 
 // Schemes returns the names of the schemes that Verify supports.

@@ -42,6 +42,9 @@ func clientOf(c Channel) string {
 // acquire waits until the client may use a slot of the pool. If acquire returns nil, the
 // caller must call release with the same client.
 func (p *pool) acquire(ctx context.Context, client string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	ready, err := p.enter(client)
 	if ready == nil {
 		return err

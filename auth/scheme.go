@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/md5"
 	"crypto/rand"
@@ -22,9 +23,31 @@ type scheme struct {
 	sum    crypto.Hash // the hash function of digest and PBKDF2 schemes
 	verify func(s *scheme, stored, password []byte) (bool, error)
 	hash   func(s *scheme, password []byte) ([]byte, error) // nil: the scheme is not used for new passwords
-	// reads reports whether a value has the form of the scheme; nil means that verify is
-	// fast enough to check the form.
-	reads func(s *scheme, stored []byte) bool
+	// reads returns ErrScheme if a value does not have the form of the scheme, and ErrCost if
+	// verifying it would take too much work; nil means that verify is fast enough to check the
+	// form.
+	reads   func(s *scheme, stored []byte) error
+	longest int // the longest password in octets; 0 means MaxPassword
+}
+
+// check verifies a password. A password that is too long costs as much as the longest one, and
+// never fits.
+func (s *scheme) check(stored, password []byte) (bool, error) {
+	most := cmp.Or(s.longest, MaxPassword)
+	if len(password) <= most {
+		return s.verify(s, stored, password)
+	}
+	_, err := s.verify(s, stored, password[:most])
+	return false, err
+}
+
+// form returns nil if a stored value can be verified. Otherwise it returns ErrScheme or ErrCost.
+func (s *scheme) form(stored []byte) error {
+	if s.reads != nil {
+		return s.reads(s, stored)
+	}
+	_, err := s.verify(s, stored, nil)
+	return err
 }
 
 // schemes are all supported schemes. init sets the variable, because functions in schemes
@@ -47,7 +70,7 @@ func init() {
 		{name: "SHA384", sum: crypto.SHA384, verify: verifyDigest},
 		{name: "SHA512", sum: crypto.SHA512, verify: verifyDigest},
 		{name: "MD5", sum: crypto.MD5, verify: verifyDigest},
-		{name: "CRYPT", slow: true, verify: verifyCrypt, reads: readsCrypt},
+		{name: "CRYPT", slow: true, verify: verifyCrypt, reads: readsCrypt, longest: 512},
 		{name: "BCRYPT", slow: true, verify: verifyBcrypt, reads: readsBcrypt, hash: hashBcrypt},
 		{name: "PBKDF2", slow: true, sum: crypto.SHA1, verify: verifyPBKDF2, reads: readsPBKDF2},
 		{name: "PBKDF2-SHA1", slow: true, sum: crypto.SHA1, verify: verifyPBKDF2, reads: readsPBKDF2},

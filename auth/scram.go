@@ -47,6 +47,9 @@ type ScramKey = scram.StoredCredentials
 // 5803: SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY. It ignores mechanisms that are
 // not SCRAM. It returns no keys for a password that SCRAM does not allow (RFC 4013).
 func (p *Passwords) ScramKeys(ctx context.Context, c Channel, mechanisms []string, password []byte) ([][]byte, error) {
+	if len(password) > MaxPassword {
+		return nil, ErrLong
+	}
 	prepared, err := stringprep.SASLprep.Prepare(string(password))
 	if err != nil || prepared == "" {
 		return nil, nil

@@ -38,22 +38,23 @@ const (
 	rounds512   = 210_000
 )
 
-// The maximum costs of stored values. Without these limits, a client that can write a
-// stored value could stop the server by binding with that value.
+// The maximum costs of stored values: a few seconds of CPU time each. Without these limits, a
+// client that can write a stored value, or an imported value, could stop all binds.
 const (
-	maxArgonMemory = 1 << 20 // in KiB
-	maxArgonTime   = 64
-	maxRounds      = 10_000_000
-	maxBcryptCost  = 17
+	maxArgonMemory = 1 << 20    // in KiB
+	maxArgonWork   = 4 << 20    // passes times KiB
+	maxRounds      = 10_000_000 // of PBKDF2, times the digests that the key consists of
+	maxCryptRounds = 1_000_000  // of crypt(3), whose rounds digest passwords of up to 512 octets
+	maxBcryptCost  = 16
 )
 
 // verifyArgon2 verifies values in the form of OpenLDAP's module pw-argon2:
 // $argon2id$v=19$m=KIB,t=PASSES,p=THREADS$salt$key, with salt and key in base64 without
 // padding.
 func verifyArgon2(_ *scheme, stored, password []byte) (bool, error) {
-	a, ok := parseArgon2(stored)
-	if !ok {
-		return false, ErrScheme
+	a, err := parseArgon2(stored)
+	if err != nil {
+		return false, err
 	}
 	derive := argon2.IDKey
 	if a.kind == "argon2i" {
@@ -63,9 +64,9 @@ func verifyArgon2(_ *scheme, stored, password []byte) (bool, error) {
 	return subtle.ConstantTimeCompare(got, a.key) == 1, nil
 }
 
-func readsArgon2(_ *scheme, stored []byte) bool {
-	_, ok := parseArgon2(stored)
-	return ok
+func readsArgon2(_ *scheme, stored []byte) error {
+	_, err := parseArgon2(stored)
+	return err
 }
 
 type argon2Value struct {
@@ -77,10 +78,10 @@ type argon2Value struct {
 
 var argon2Form = regexp.MustCompile(`^\$(argon2id?)\$v=19\$m=([1-9][0-9]*),t=([1-9][0-9]*),p=([1-9][0-9]*)\$([^$]+)\$([^$]+)$`)
 
-func parseArgon2(stored []byte) (a argon2Value, ok bool) {
+func parseArgon2(stored []byte) (a argon2Value, err error) {
 	m := argon2Form.FindSubmatch(stored)
 	if m == nil {
-		return a, false
+		return a, ErrScheme
 	}
 	memory, err1 := strconv.ParseUint(string(m[2]), 10, 32)
 	time, err2 := strconv.ParseUint(string(m[3]), 10, 32)
@@ -88,9 +89,13 @@ func parseArgon2(stored []byte) (a argon2Value, ok bool) {
 	salt, err4 := plain64(m[5])
 	key, err5 := plain64(m[6])
 	a = argon2Value{string(m[1]), uint32(memory), uint32(time), uint8(threads), salt, key}
-	ok = errors.Join(err1, err2, err3, err4, err5) == nil && len(key) >= 4 && len(key) <= 1024 &&
-		time <= maxArgonTime && memory <= maxArgonMemory
-	return a, ok
+	switch {
+	case errors.Join(err1, err2, err3, err4, err5) != nil || len(key) < 4 || len(key) > 1024:
+		return a, ErrScheme
+	case memory > maxArgonMemory || memory*time > maxArgonWork:
+		return a, ErrCost
+	}
+	return a, nil
 }
 
 // plain64 decodes base64 without padding.
@@ -115,8 +120,8 @@ func hashArgon2(_ *scheme, password []byte) ([]byte, error) {
 }
 
 func verifyBcrypt(_ *scheme, stored, password []byte) (bool, error) {
-	if !readsBcrypt(nil, stored) {
-		return false, ErrScheme
+	if err := readsBcrypt(nil, stored); err != nil {
+		return false, err
 	}
 	// bcrypt ignores the octets of a password after the first 72. This server does not
 	// hash longer passwords, but other servers hash the first 72 octets.
@@ -126,9 +131,15 @@ func verifyBcrypt(_ *scheme, stored, password []byte) (bool, error) {
 	return xbcrypt.CompareHashAndPassword(stored, password) == nil, nil
 }
 
-func readsBcrypt(_ *scheme, stored []byte) bool {
+func readsBcrypt(_ *scheme, stored []byte) error {
 	cost, err := xbcrypt.Cost(stored)
-	return err == nil && cost <= maxBcryptCost && bcryptForm.Match(stored)
+	switch {
+	case err != nil || !bcryptForm.Match(stored):
+		return ErrScheme
+	case cost > maxBcryptCost:
+		return ErrCost
+	}
+	return nil
 }
 
 func hashBcrypt(_ *scheme, password []byte) ([]byte, error) {
@@ -170,11 +181,16 @@ var (
 
 func isBcrypt(stored []byte) bool { return bytes.HasPrefix(stored, []byte("$2")) }
 
-func readsCrypt(_ *scheme, stored []byte) bool {
-	if isBcrypt(stored) {
+func readsCrypt(_ *scheme, stored []byte) error {
+	switch {
+	case isBcrypt(stored):
 		return readsBcrypt(nil, stored)
+	case !isCrypt(stored):
+		return ErrScheme
+	case tooDear(string(stored)):
+		return ErrCost
 	}
-	return isCrypt(stored) && !tooDear(string(stored))
+	return nil
 }
 
 func isCrypt(stored []byte) bool {
@@ -182,8 +198,8 @@ func isCrypt(stored []byte) bool {
 }
 
 func verifyCrypt(_ *scheme, stored, password []byte) (bool, error) {
-	if !readsCrypt(nil, stored) {
-		return false, ErrScheme
+	if err := readsCrypt(nil, stored); err != nil {
+		return false, err
 	}
 	if isBcrypt(stored) {
 		return verifyBcrypt(nil, stored, password)
@@ -208,12 +224,12 @@ func tooDear(text string) bool {
 	if _, after, ok := strings.Cut(text, "$rounds="); ok {
 		digits, _, _ := strings.Cut(after, "$")
 		n, err := strconv.Atoi(digits)
-		return err != nil || n > maxRounds
+		return err != nil || n > maxCryptRounds
 	}
 	if after, ok := strings.CutPrefix(text, "$sha1$"); ok {
 		digits, _, _ := strings.Cut(after, "$")
 		n, err := strconv.Atoi(digits)
-		return err != nil || n > maxRounds
+		return err != nil || n > maxCryptRounds
 	}
 	if after, ok := strings.CutPrefix(text, "$y$"); ok {
 		return len(after) < 3 || strings.IndexByte(cryptDigits, after[1]) > 14 || after[2] > 'T'
@@ -230,7 +246,7 @@ func verifyPBKDF2(s *scheme, stored, password []byte) (bool, error) {
 	return parsePBKDF2(s, stored).check(s.sum, password)
 }
 
-func readsPBKDF2(s *scheme, stored []byte) bool { return parsePBKDF2(s, stored).valid() }
+func readsPBKDF2(s *scheme, stored []byte) error { return parsePBKDF2(s, stored).form(s.sum) }
 
 // A pbkdf2Value is a stored value of a PBKDF2 scheme. A value whose rounds are 0 is
 // invalid.
@@ -239,11 +255,20 @@ type pbkdf2Value struct {
 	salt, key []byte
 }
 
-func (v pbkdf2Value) valid() bool { return v.rounds >= 1 && v.rounds <= maxRounds }
+func (v pbkdf2Value) form(sum crypto.Hash) error {
+	blocks := (len(v.key) + sum.Size() - 1) / sum.Size()
+	switch {
+	case v.rounds < 1:
+		return ErrScheme
+	case v.rounds > maxRounds/blocks:
+		return ErrCost
+	}
+	return nil
+}
 
 func (v pbkdf2Value) check(sum crypto.Hash, password []byte) (bool, error) {
-	if !v.valid() {
-		return false, ErrScheme
+	if err := v.form(sum); err != nil {
+		return false, err
 	}
 	got, err := pbkdf2.Key(sum.New, string(password), v.salt, v.rounds, len(v.key))
 	if err != nil {
@@ -281,7 +306,7 @@ func verify389(s *scheme, stored, password []byte) (bool, error) {
 	return parse389(stored).check(s.sum, password)
 }
 
-func reads389(_ *scheme, stored []byte) bool { return parse389(stored).valid() }
+func reads389(s *scheme, stored []byte) error { return parse389(stored).form(s.sum) }
 
 func parse389(stored []byte) (v pbkdf2Value) {
 	raw, err := ab64(stored)
@@ -297,7 +322,7 @@ func verifyPKCS5S2(s *scheme, stored, password []byte) (bool, error) {
 	return parsePKCS5S2(stored).check(s.sum, password)
 }
 
-func readsPKCS5S2(_ *scheme, stored []byte) bool { return parsePKCS5S2(stored).valid() }
+func readsPKCS5S2(s *scheme, stored []byte) error { return parsePKCS5S2(stored).form(s.sum) }
 
 func parsePKCS5S2(stored []byte) (v pbkdf2Value) {
 	raw, err := ab64(stored)

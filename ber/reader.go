@@ -173,6 +173,33 @@ func (r *Reader) Found() string {
 	return Tag(r.data[r.pos]).String()
 }
 
+// Count returns about how many elements b contains, on all levels. It also counts the elements in
+// the values of controls and extended operations, which are in octet strings. It counts up to the
+// first error.
+func Count(b []byte) (n int) {
+	for len(b) > 0 {
+		t, head, size, err := Header(b)
+		if err != nil || head == 0 || size > len(b)-head {
+			break
+		}
+		n++
+		b = b[head:]
+		if t&Constructed == 0 && !isSequence(b[:size]) {
+			b = b[size:]
+		}
+	}
+	return n
+}
+
+// isSequence reports whether b looks like one SEQUENCE.
+func isSequence(b []byte) bool {
+	if len(b) == 0 || Tag(b[0]) != Sequence {
+		return false
+	}
+	_, head, size, err := Header(b)
+	return err == nil && head > 0 && head+size == len(b)
+}
+
 // header reads the identifier and length of the next element, and returns the end of its
 // contents.
 func (r *Reader) header() (t Tag, end int) {

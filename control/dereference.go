@@ -73,6 +73,19 @@ func (d DereferenceResult) Encode() []byte {
 	return ber.Close(b, 0)
 }
 
+// Size returns about how many octets the result takes.
+func (d *DerefRes) Size() int64 {
+	const overhead = 32
+	n := overhead + len(d.Name)
+	for i := range d.Attributes {
+		n += overhead + len(d.Attributes[i].Description)
+		for _, v := range d.Attributes[i].Values {
+			n += overhead + len(v)
+		}
+	}
+	return int64(n)
+}
+
 func (d *DerefRes) append(b []byte) []byte {
 	start := len(b)
 	b = ber.Open(b, ber.Sequence)

@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
@@ -261,9 +262,9 @@ type counter struct {
 	n *int
 }
 
-func (c counter) Verify(scheme string, stored, password []byte) (bool, error) {
+func (c counter) Verify(ctx context.Context, scheme string, stored, password []byte) (bool, error) {
 	*c.n++
-	return c.Hasher.Verify(scheme, stored, password)
+	return c.Hasher.Verify(ctx, scheme, stored, password)
 }
 
 // TestDisabledAccountsCostAHash checks that a bind to a disabled account computes one slow

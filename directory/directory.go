@@ -117,6 +117,7 @@ func (s *Session) Answered(m *op.Message, r *op.Response) { s.d.server.Answered(
 func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	req := s.d.pool.Get().(*request.Request)
 	req.Begin(s.s, m.ID)
+	req.Sink = sink
 	ctx = req.Traced(ctx, m)
 	s.Receive(m)
 	if err := s.run(ctx, req, m, sink); err != nil {

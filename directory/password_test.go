@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -79,9 +80,9 @@ type countingHasher struct {
 	hashed atomic.Int64
 }
 
-func (h *countingHasher) Hash(scheme string, password []byte) ([]byte, error) {
+func (h *countingHasher) Hash(ctx context.Context, scheme string, password []byte) ([]byte, error) {
 	h.hashed.Add(1)
-	return h.Hasher.Hash(scheme, password)
+	return h.Hasher.Hash(ctx, scheme, password)
 }
 
 // TestPasswordsAreHashedForThoseWhoMay checks that a password is hashed once if the

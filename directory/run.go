@@ -119,6 +119,9 @@ func (d *Directory) perform(ctx context.Context, req *request.Request, m *op.Mes
 	return op.Errorf(op.ProtocolError, "this server does not answer such an operation")
 }
 
+// maxAttributes bounds the attributes that a search may ask for. A schema has about a thousand.
+const maxAttributes = 2048
+
 // search passes a search to the package that serves it (RFC 4511, 4.5).
 func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink) error {
 	name, err := dn.Parse(r.Base)
@@ -127,6 +130,9 @@ func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Sear
 	}
 	if r.Scope > op.Subordinates || r.Deref > op.DerefAlways || r.SizeLimit < 0 || r.TimeLimit < 0 {
 		return op.Errorf(op.ProtocolError, "a search's scope, dereferencing or limits are out of range")
+	}
+	if len(r.Attributes) > maxAttributes {
+		return op.Errorf(op.AdminLimitExceeded, "the search asks for %d attributes, and at most %d are served: ask for * or @CLASS", len(r.Attributes), maxAttributes)
 	}
 	waits := req.Controls.Waits() && virtual.HoldsDefinitions(name)
 	if source := virtual.Lookup(name, r.Scope); source != nil && !waits {

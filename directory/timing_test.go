@@ -57,9 +57,9 @@ type countedHasher struct {
 	n *atomic.Int64
 }
 
-func (c countedHasher) Verify(scheme string, stored, password []byte) (bool, error) {
+func (c countedHasher) Verify(ctx context.Context, scheme string, stored, password []byte) (bool, error) {
 	c.n.Add(1)
-	return c.Hasher.Verify(scheme, stored, password)
+	return c.Hasher.Verify(ctx, scheme, stored, password)
 }
 
 // newStrikeout returns a directory with n accounts of each kind. Every account that has a

@@ -395,3 +395,22 @@ func TestName(t *testing.T) {
 		t.Errorf("%s, %v", j, err)
 	}
 }
+
+// TestBounds checks the bounds of names that clients send, and that stored names are not bounded.
+func TestBounds(t *testing.T) {
+	name := func(n int) string { return strings.Repeat("cn=a,", n-1) + "cn=a" }
+	rdn := func(n int) string { return strings.Repeat("cn=a+", n-1) + "cn=a" }
+	for text, ok := range map[string]bool{name(MaxRDNs): true, name(MaxRDNs + 1): false, name(20000): false,
+		rdn(MaxAVAs): true, rdn(MaxAVAs + 1): false, "cn=b," + rdn(MaxAVAs+1): false} {
+		_, err := Parse(text)
+		if ok != (err == nil) || err != nil && len(err.Error()) > 1500 {
+			t.Errorf("%d octets: %v", len(text), err)
+		}
+	}
+	if _, err := ParseRDN(rdn(MaxAVAs + 1)); err == nil {
+		t.Error("an RDN is not bounded")
+	}
+	if d, err := NewName(name(MaxRDNs + 1)).DN(); len(d) != MaxRDNs+1 || err != nil {
+		t.Errorf("a stored name: %d RDNs, %v", len(d), err)
+	}
+}

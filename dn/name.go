@@ -1,6 +1,9 @@
 package dn
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // A Name is the name of an entry as the store spells it: the text of a DN. The DN is
 // parsed when it is first needed, and then kept, because most names are only printed, but
@@ -68,7 +71,7 @@ func (n *Name) parse() (*parsedName, error) {
 	if p := n.parsed.Load(); p != nil {
 		return p, nil
 	}
-	d, err := Parse(n.text)
+	d, err := parse(n.text, math.MaxInt) // what is stored may have been moved deep
 	if err != nil {
 		return nil, err
 	}

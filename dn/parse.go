@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/seed-4dac0d86/ldapd/internal/short"
 )
 
 // An Error reports what is wrong with the text of a name, and at which byte.
@@ -14,20 +16,32 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("the name %q is malformed at byte %d: %s", e.Name, e.Offset, e.Text)
+	return fmt.Sprintf("the name %q is malformed at byte %d: %s", short.Text(e.Name), e.Offset, e.Text)
 }
 
-// Parse parses a DN. It accepts the form of RFC 4514, and the looser forms of RFC 2253:
+// These bounds apply to names that are parsed by Parse and ParseRDN. A name costs a look-up for each
+// of its RDNs, in the states of the partition, in caches and in access rules.
+const (
+	MaxRDNs = 512 // RDNs of a name
+	MaxAVAs = 64  // AVAs of an RDN
+)
+
+// Parse parses a DN of at most MaxRDNs RDNs. It accepts the form of RFC 4514, and the looser forms of RFC 2253:
 // spaces around separators, semicolons, "OID." prefixes, and quoted values. The error is
 // an *Error.
-func Parse(s string) (DN, error) {
+func Parse(s string) (DN, error) { return parse(s, MaxRDNs) }
+
+func parse(s string, most int) (DN, error) {
 	if s == "" {
 		return nil, nil
 	}
 	rdns, avas := count(s)
-	p := newParser(s, avas)
-	d := make(DN, 0, rdns)
+	p := newParser(s, min(avas, most))
+	d := make(DN, 0, min(rdns, most))
 	for {
+		if len(d) == most {
+			return nil, p.fail("a name has at most %d RDNs", most)
+		}
 		r, err := p.rdn()
 		if err != nil {
 			return nil, err
@@ -43,7 +57,7 @@ func Parse(s string) (DN, error) {
 // ParseRDN parses one RDN.
 func ParseRDN(s string) (RDN, error) {
 	_, avas := count(s)
-	p := newParser(s, avas)
+	p := newParser(s, min(avas, MaxAVAs))
 	r, err := p.rdn()
 	if err != nil {
 		return nil, err
@@ -106,6 +120,9 @@ func (p *parser) spaces() {
 func (p *parser) rdn() (RDN, error) {
 	start := len(p.avas)
 	for {
+		if len(p.avas)-start == MaxAVAs {
+			return nil, p.fail("an RDN has at most %d attribute values", MaxAVAs)
+		}
 		if err := p.ava(); err != nil {
 			return nil, err
 		}

@@ -103,3 +103,38 @@ func MustParse(s string) Filter {
 	}
 	return f
 }
+
+// Octets returns the length of all assertion values of a filter.
+func Octets(f Filter) (n int) {
+	switch f := f.(type) {
+	case And:
+		return octetsOf(f)
+	case Or:
+		return octetsOf(f)
+	case *Not:
+		return Octets(f.Filter)
+	case *Equal:
+		return len(f.Value)
+	case *Approx:
+		return len(f.Value)
+	case *GreaterOrEqual:
+		return len(f.Value)
+	case *LessOrEqual:
+		return len(f.Value)
+	case *Extensible:
+		return len(f.Value)
+	case *Substrings:
+		n = len(f.Initial) + len(f.Final)
+		for _, v := range f.Any {
+			n += len(v)
+		}
+	}
+	return n
+}
+
+func octetsOf(parts []Filter) (n int) {
+	for _, f := range parts {
+		n += Octets(f)
+	}
+	return n
+}

@@ -12,19 +12,21 @@ import (
 // or if its value breaks the syntax. A member-in-chain assertion becomes Undefined too,
 // because only a directory can evaluate it. Resolve folds constants, and flattens nested
 // And and Or.
-func Resolve(f Filter, s *schema.Schema) Resolved { return resolver{schema: s}.resolve(f) }
+func Resolve(f Filter, s *schema.Schema) Resolved { return (&resolver{schema: s}).filter(f) }
 
 // ResolveSecrets is Resolve, but does not make assertions Undefined because their types are secret.
-func ResolveSecrets(f Filter, s *schema.Schema) Resolved { return resolver{s, true}.resolve(f) }
+func ResolveSecrets(f Filter, s *schema.Schema) Resolved {
+	return (&resolver{schema: s, secrets: true}).filter(f)
+}
 
-func (r resolver) resolve(f Filter) Resolved {
+func (r *resolver) filter(f Filter) Resolved {
 	switch f := f.(type) {
 	case And:
 		return MakeAnd(r.all(f)...)
 	case Or:
 		return MakeOr(r.all(f)...)
 	case *Not:
-		return MakeNot(r.resolve(f.Filter))
+		return MakeNot(r.filter(f.Filter))
 	}
 	t := r.item(f)
 	if t == nil {
@@ -38,12 +40,14 @@ func (r resolver) resolve(f Filter) Resolved {
 
 // ResolveItem resolves an assertion that selects values (RFC 3876). It returns nil if Resolve
 // would return Undefined.
-func ResolveItem(f Filter, s *schema.Schema) *Test { return resolver{schema: s}.item(f) }
+func ResolveItem(f Filter, s *schema.Schema) *Test { return (&resolver{schema: s}).item(f) }
 
 // ResolveSecretItem is ResolveItem, but accepts secret types.
-func ResolveSecretItem(f Filter, s *schema.Schema) *Test { return resolver{s, true}.item(f) }
+func ResolveSecretItem(f Filter, s *schema.Schema) *Test {
+	return (&resolver{schema: s, secrets: true}).item(f)
+}
 
-func (r resolver) item(f Filter) *Test {
+func (r *resolver) item(f Filter) *Test {
 	t, ok := r.assertion(f)
 	if !ok {
 		return nil
@@ -54,10 +58,10 @@ func (r resolver) item(f Filter) *Test {
 
 const objectClass = "2.5.4.0"
 
-func (r resolver) all(parts []Filter) []Resolved {
+func (r *resolver) all(parts []Filter) []Resolved {
 	all := make([]Resolved, len(parts))
 	for i, p := range parts {
-		all[i] = r.resolve(p)
+		all[i] = r.filter(p)
 	}
 	return all
 }
@@ -221,14 +225,23 @@ func Map(f Resolved, change func(*Test) Resolved) Resolved {
 	return f
 }
 
+// A resolver resolves one filter.
 type resolver struct {
 	schema  *schema.Schema
 	secrets bool // tests of secret types are not Undefined
+	// covered has what each rule of an extensible match without a type applies to. The tests of a
+	// filter share it, because it may be most of the schema.
+	covered map[*schema.MatchingRule]*covered
+}
+
+type covered struct {
+	types, shared []*schema.AttributeType // shared: the collective ones
+	byKey         bool
 }
 
 // assertion returns the Test for an assertion. It returns false if the assertion is
 // Undefined.
-func (r resolver) assertion(f Filter) (*Test, bool) {
+func (r *resolver) assertion(f Filter) (*Test, bool) {
 	switch f := f.(type) {
 	case *Present:
 		t, _, ok := r.on(TestPresent, f.Attribute)
@@ -259,7 +272,7 @@ func (r resolver) assertion(f Filter) (*Test, bool) {
 
 // The method "on" returns a Test of the attributes that a description covers. The Test has no
 // rule and no key yet. The result is false if the type is unknown, or secret if r.secrets is not set.
-func (r resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
+func (r *resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
 	typ, options := r.schema.Describe(description)
 	if typ == nil || typ.Secret() && !r.secrets {
 		return nil, nil, false
@@ -337,7 +350,7 @@ func (t *Test) pieces(rule *schema.MatchingRule, f *Substrings) bool {
 
 // typed resolves an extensible match that names a type. The rule is the rule that the
 // filter names, or else the equality rule of the type.
-func (r resolver) typed(f *Extensible) (*Test, bool) {
+func (r *resolver) typed(f *Extensible) (*Test, bool) {
 	t, typ, ok := r.on(TestExtensible, f.Attribute)
 	if !ok {
 		return nil, false
@@ -355,20 +368,37 @@ func (r resolver) typed(f *Extensible) (*Test, bool) {
 
 // ruleOnly resolves an extensible match that names no type. Such a match tests all
 // attributes that the rule applies to.
-func (r resolver) ruleOnly(f *Extensible) (*Test, bool) {
+func (r *resolver) ruleOnly(f *Extensible) (*Test, bool) {
 	rule := r.schema.Rule(f.Rule)
 	if rule == nil || rule.InChain() {
 		return nil, false
 	}
-	t := &Test{Op: TestExtensible, DNAttrs: f.DNAttrs}
+	c := r.covered[rule]
+	if c == nil {
+		c = r.cover(rule)
+	}
+	key, err := rule.Assertion(f.Value)
+	if len(c.types) == 0 || err != nil {
+		return nil, false
+	}
+	return &Test{Op: TestExtensible, DNAttrs: f.DNAttrs, Types: c.types, shared: c.shared, Rule: rule, Key: key, ByKey: c.byKey}, true
+}
+
+func (r *resolver) cover(rule *schema.MatchingRule) *covered {
+	c := &covered{byKey: true}
 	for _, typ := range r.schema.Attributes() {
 		switch {
 		case typ.Secret() && !r.secrets || !rule.AppliesTo(typ):
 		case typ.Collective:
-			t.shared = append(t.shared, typ)
+			c.shared = append(c.shared, typ)
 		default:
-			t.Types = append(t.Types, typ)
+			c.types = append(c.types, typ)
+			c.byKey = c.byKey && sharesKeys(rule, typ)
 		}
 	}
-	return t, len(t.Types) > 0 && t.assert(rule, f.Value)
+	if r.covered == nil {
+		r.covered = map[*schema.MatchingRule]*covered{}
+	}
+	r.covered[rule] = c
+	return c
 }

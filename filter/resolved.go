@@ -286,6 +286,51 @@ func NeedsValues(f Resolved) bool {
 	return false
 }
 
+// Memory returns about how many octets a filter takes. A test of several types may be split into a
+// test for each type, with the conditions on which an identity may search the type.
+func Memory(f Resolved) int64 {
+	switch f := f.(type) {
+	case *AndNode:
+		return memoryOf(f.Parts)
+	case *OrNode:
+		return memoryOf(f.Parts)
+	case *NotNode:
+		return testSize + Memory(f.Part)
+	case *Test:
+		if f.Whole() {
+			return testSize
+		}
+		return testSize * int64(1+len(f.Types)+len(f.shared))
+	}
+	return 0
+}
+
+func memoryOf(parts []Resolved) (n int64) {
+	for _, p := range parts {
+		n += Memory(p)
+	}
+	return n
+}
+
+// testSize is about the size of a test with the functions that it refers to.
+const testSize = 768
+
+// ofAnyType reports whether the client's assertion names no type.
+func (t *Test) ofAnyType() bool {
+	x, ok := t.asked.(*Extensible)
+	return ok && x.Attribute == ""
+}
+
+// manyTypes is the number of types from which Whole is worth it.
+const manyTypes = 16
+
+// Whole reports whether the test should not be split into tests of its types, because the client
+// names no type, and the types are many: most of the schema. No index serves all of them.
+func (t *Test) Whole() bool { return t.ofAnyType() && len(t.Types) >= manyTypes }
+
+// MatchType reports whether a value of one of the types of the test matches.
+func (t *Test) MatchType(e Source, typ *schema.AttributeType) bool { return t.matchType(e, typ) }
+
 // Tests yields every Test in a filter, in the order of the filter.
 func Tests(f Resolved) iter.Seq[*Test] {
 	return func(yield func(*Test) bool) { walk(f, yield) }

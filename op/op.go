@@ -217,3 +217,8 @@ type Notifier interface{ Notify(r *Response) error }
 // operations of this kind. If the server ends the operation, the cause of the operation's
 // context is also a *Result.
 type Persister interface{ Persist() error }
+
+// A Drawer is a Sink that counts the memory of its operation, in octets. Draw is called before
+// memory is used that a client can make large. It returns a *Result if the connection or the server
+// has no more. The memory is given back when the operation ends, or by Draw(-n).
+type Drawer interface{ Draw(n int64) error }

@@ -40,6 +40,6 @@ func ExampleSchema_Extend() {
 	_, err = s.Extend("objectClasses: ( 2.25.99.3 NAME 'visitor' SUP person MUST badge )")
 	fmt.Println(err)
 	// Output:
-	// not an integer: digits with no leading zeros, perhaps a minus sign before them
+	// not an integer: digits with no leading zeros, at most 4096, perhaps a minus sign before them
 	// definition of visitor: there is no attribute type "badge"
 }

@@ -57,12 +57,15 @@ func invert(b []byte) {
 	}
 }
 
-var errInteger = errors.New("not an integer: digits with no leading zeros, perhaps a minus sign before them")
+var errInteger = errors.New("not an integer: digits with no leading zeros, at most 4096, perhaps a minus sign before them")
+
+// maxDigits bounds the digits of integers, because arithmetic with them is quadratic.
+const maxDigits = 4096
 
 // validInteger reports whether v is an integer (RFC 4517, 3.3.16). "-0" is not valid.
 func validInteger(v []byte) bool {
 	digits := bytes.TrimPrefix(v, []byte{'-'})
-	if len(digits) == 0 || !allDigits(digits) {
+	if len(digits) == 0 || len(digits) > maxDigits || !allDigits(digits) {
 		return false
 	}
 	return digits[0] != '0' || len(v) == 1

@@ -40,7 +40,7 @@ func certificateKey(s *Schema, v []byte) ([]byte, error) {
 	serial, issuer := new(big.Int), cryptobyte.String(nil)
 	ok = ok && tbs.SkipOptionalASN1(asn1.Tag(0).ContextSpecific().Constructed()) && tbs.ReadASN1Integer(serial) &&
 		tbs.SkipASN1(asn1.SEQUENCE) && tbs.ReadASN1Element(&issuer, asn1.SEQUENCE)
-	if !ok {
+	if !ok || serial.BitLen() > 3*maxDigits {
 		return nil, errors.New("not the DER of a certificate (X.509)")
 	}
 	return serialAndIssuer(serial, issuerKey(s, issuer))
@@ -176,7 +176,7 @@ func certificateAssertion(s *Schema, a []byte) ([]byte, error) {
 		return certificateKey(s, a)
 	}
 	serial, issuer := "", ""
-	if before, after, ok := strings.Cut(string(a), "$"); ok && allDigits([]byte(before)) {
+	if before, after, ok := strings.Cut(string(a), "$"); ok && len(before) <= maxDigits && allDigits([]byte(before)) {
 		serial, issuer = before, after
 	} else {
 		g := &gser{rest: string(a)}
@@ -246,8 +246,9 @@ func (g *gser) integer() string {
 		digits := g.word()
 		g.expect("'H")
 		n, err := hex.DecodeString(strings.Repeat("0", len(digits)%2) + digits)
-		if err != nil || len(n) == 0 {
+		if err != nil || len(n) == 0 || len(n) > maxDigits/3 {
 			g.fail("an integer")
+			return ""
 		}
 		return new(big.Int).SetBytes(n).String()
 	}

@@ -38,6 +38,8 @@ type conn struct {
 	few      *bufio.Reader // small buffer over the connection
 	burst    int           // octets of messages since the reader last waited
 	octets   int           // octets of the last message read; owned by the reader
+	drawn    int64         // memory drawn for the last message read, unless an operation has it; owned by the reader
+	memory   budget        // memory that the connection has drawn
 	out      output
 	requests atomic.Uint64          // number of requests read so far
 	ending   atomic.Pointer[ending] // why the reader has to end the connection
@@ -113,14 +115,8 @@ func (c *conn) next() (*op.Message, error) {
 		if c.ending.Load() != nil {
 			return nil, errEnding
 		}
-		b, err := c.message()
-		if err != nil {
-			return nil, err
-		}
-		c.requests.Add(1)
-		c.octets = len(b)
-		c.traffic.Received.Add(float64(len(b)))
-		m, err := wire.Decode(b)
+		c.forget()
+		m, err := c.decoded()
 		if err == nil {
 			return m, nil
 		}
@@ -130,6 +126,21 @@ func (c *conn) next() (*op.Message, error) {
 		}
 		c.answer(refusal.Message, &op.Response{Result: *refusal.Result})
 	}
+}
+
+// decoded reads and decodes one message.
+func (c *conn) decoded() (*op.Message, error) {
+	b, err := c.message()
+	if err != nil {
+		return nil, err
+	}
+	c.requests.Add(1)
+	c.octets = len(b)
+	c.traffic.Received.Add(float64(len(b)))
+	if err := c.drawParts(b); err != nil {
+		return nil, err
+	}
+	return wire.Decode(b)
 }
 
 // answer answers a request that is not passed to the session.
@@ -215,6 +226,7 @@ func (c *conn) enter(o *operation) (how, *op.Result, error) {
 	how, refusal := c.place(o)
 	if refusal == nil {
 		c.ops = append(c.ops, o)
+		o.drawn, c.drawn = c.drawn, 0
 	}
 	return how, refusal, nil
 }
@@ -278,6 +290,8 @@ func (c *conn) remove(o *operation) {
 	last := len(c.ops) - 1
 	c.ops[i], c.ops[last] = c.ops[last], nil
 	c.ops = c.ops[:last]
+	c.giveBack(o.drawn)
+	o.drawn = 0
 }
 
 // find returns the outstanding operation with the given id, or nil. If there are two, it
@@ -309,6 +323,16 @@ func (c *conn) bind(m *op.Message) error {
 	c.run(o)
 	c.bound.Store(c.session.Name() != "")
 	c.finish(o)
+	return nil
+}
+
+// binding returns the Bind that is outstanding, or nil. The caller must hold c.mu.
+func (c *conn) binding() *operation {
+	for _, o := range c.ops {
+		if _, bind := o.message.Request.(*op.Bind); bind {
+			return o
+		}
+	}
 	return nil
 }
 

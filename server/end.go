@@ -65,12 +65,16 @@ func (e *ending) cause() error {
 	return errEnded
 }
 
-// stop makes the reader end the connection soon. It wakes a reader that waits for input.
+// stop makes the reader end the connection soon. It wakes a reader that waits for input, and ends
+// a Bind, whose hash may take long.
 func (c *conn) stop(e *ending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ending.CompareAndSwap(nil, e) {
 		c.nc.SetReadDeadline(time.Unix(1, 0))
+		if o := c.binding(); o != nil {
+			o.end(cmp.Or(e.notice, errEnded))
+		}
 	}
 }
 
@@ -97,6 +101,7 @@ func (c *conn) end(err error) {
 	}
 	c.nc.Close()
 	c.workers.Wait()
+	c.forget()
 	c.closeSession()
 	c.server.removeConn(c)
 }

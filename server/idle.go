@@ -1,6 +1,10 @@
 package server
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/internal/peer"
+)
 
 // The server does not record when each request arrives. Connections count their
 // activity, and the reaper checks now and then whether the counts have changed.
@@ -19,7 +23,10 @@ func (s *standstill) observe(count uint64, now time.Time) time.Duration {
 }
 
 // idleness is the reaper's record of a connection.
-type idleness struct{ requests, writes, unbound standstill }
+type idleness struct {
+	requests, writes, unbound standstill
+	binding                   *operation // the Bind that was outstanding
+}
 
 // reap ends connections that exceed a timeout. It runs until the server's context ends.
 func (s *Server) reap() {
@@ -63,7 +70,12 @@ func (s *Server) reapIdle(now time.Time) {
 func (c *conn) reapIfIdle(now time.Time, patience time.Duration) {
 	requests, writes := c.requests.Load(), c.nc.writes.Load()
 	still := c.idle.requests.observe(requests, now)
-	if c.outstanding() {
+	outstanding, binding := c.outstanding()
+	if binding != nil && binding == c.idle.binding && peer.Gone(c.nc.Conn) {
+		binding.stop(abandoned)
+	}
+	c.idle.binding = binding
+	if outstanding {
 		c.idle.requests.since = now
 	} else if still >= c.server.options().IdleTimeout {
 		c.stop(idleEnd)
@@ -79,8 +91,10 @@ func (c *conn) reapIfIdle(now time.Time, patience time.Duration) {
 	}
 }
 
-func (c *conn) outstanding() bool {
+// outstanding reports whether any operation is outstanding. It returns the Bind, if it is one.
+// While a Bind runs, nobody reads, so the reaper looks whether the client has gone.
+func (c *conn) outstanding() (bool, *operation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.ops) > 0
+	return len(c.ops) > 0, c.binding()
 }

@@ -7,13 +7,14 @@ import (
 	"os"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
 // firstPiece is the number of octets that are allocated for a long message at first.
 // More memory is allocated only after so many octets have arrived. Otherwise a client
 // that sends only the six octets of a header could make the server allocate 16 MiB.
-const firstPiece = 64 << 10
+const firstPiece = smallSize
 
 // maxHeader is the maximum length of identifier and length octets together (package ber).
 const maxHeader = 10
@@ -55,10 +56,16 @@ func (c *conn) buffered() ([]byte, error) {
 
 func (c *conn) size(b []byte) (int, error) {
 	size, err := wire.Size(b)
-	if err == nil && size > c.server.options().MaxMessage {
-		return 0, &wire.Error{Err: fmt.Errorf("it has %d octets, and the limit is %d", size, c.server.options().MaxMessage)}
+	if err != nil || size <= smallSize {
+		return size, err
 	}
-	return size, err
+	switch o := c.server.options(); {
+	case size > o.MaxMessage:
+		return 0, &wire.Error{Err: fmt.Errorf("it has %d octets, and the limit is %d", size, o.MaxMessage)}
+	case size > o.MaxUnbound && !c.bound.Load():
+		return 0, &wire.Error{Err: fmt.Errorf("it has %d octets, and the limit before a bind is %d", size, o.MaxUnbound)}
+	}
+	return size, nil
 }
 
 // rest reads a message that is not completely in the buffer. The message has begun, so
@@ -74,7 +81,11 @@ func (c *conn) rest() ([]byte, error) {
 	b := make([]byte, 0, min(size, firstPiece))
 	for len(b) < size {
 		if len(b) == cap(b) {
-			b = append(make([]byte, 0, min(size, 2*cap(b))), b...)
+			more := min(size, 2*cap(b))
+			if r := c.drawMessage(more - cap(b)); r != nil {
+				return nil, c.skip(b, size, r)
+			}
+			b = append(make([]byte, 0, more), b...)
 		}
 		n, err := io.ReadFull(c.in, b[len(b):cap(b)])
 		b = b[:len(b)+n]
@@ -83,6 +94,15 @@ func (c *conn) rest() ([]byte, error) {
 		}
 	}
 	return b, nil
+}
+
+// skip reads the rest of a message for which there is no memory. It returns the refusal of the
+// message.
+func (c *conn) skip(b []byte, size int, r *op.Result) error {
+	if _, err := io.CopyN(io.Discard, c.in, int64(size-len(b))); err != nil {
+		return c.truncated(err)
+	}
+	return refused(b, r)
 }
 
 // header waits for the identifier and length octets of a message. It returns the length

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,7 @@ const (
 	wanted    int32 = iota
 	canceled        // by Cancel: the operation should end soon, with an answer
 	abandoned       // by Abandon, Bind or the end of the connection: nobody waits for an answer
-	stopped         // the connection ends, and the persistent operation would not end by itself
+	stopped         // the connection ends, and the operation, persistent or a Bind, would not end soon by itself
 )
 
 // An operation is a request being served. An operation is also the request's context, and
@@ -37,6 +38,7 @@ type operation struct {
 	conn    *conn
 	message *op.Message
 	octets  int          // octets of the message
+	drawn   int64        // memory drawn for the message and the operation
 	left    bool         // a goroutine other than the reader runs it; guarded by conn.mu
 	done    bool         // answered; guarded by conn.out.mu
 	sent    atomic.Bool  // like done, but needs no lock: the client may have its answer
@@ -130,6 +132,11 @@ func (c *conn) fail(o *operation) {
 type sink operation
 
 func (s *sink) Entry(e *op.SearchEntry) error {
+	n, err := s.room(e)
+	if err != nil {
+		return err
+	}
+	defer s.conn.giveBack(n)
 	out := &s.conn.out
 	out.mu.Lock()
 	defer out.mu.Unlock()
@@ -137,6 +144,7 @@ func (s *sink) Entry(e *op.SearchEntry) error {
 		return err
 	}
 	out.begin()
+	out.buf = slices.Grow(out.buf, int(n))
 	out.buf = wire.AppendEntry(out.buf, s.message.ID, e)
 	return out.added(false)
 }

@@ -55,12 +55,20 @@ func (c *conn) endPersistent(answer *op.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range c.ops {
-		if !o.stays || o.state.Load() != wanted {
-			continue
+		if o.stays {
+			o.end(answer)
 		}
-		o.notice = answer
-		if o.state.CompareAndSwap(wanted, stopped) {
-			o.release()
-		}
+	}
+}
+
+// end ends the context of an operation that would not end soon by itself. The operation is
+// answered with the notice. The caller must hold conn.mu.
+func (o *operation) end(notice *op.Result) {
+	if o.state.Load() != wanted {
+		return
+	}
+	o.notice = notice
+	if o.state.CompareAndSwap(wanted, stopped) {
+		o.release()
 	}
 }

@@ -70,8 +70,9 @@ type Session interface {
 	// Serve does not receive Unbind, Abandon and Cancel, nor StartTLS if the server has TLS.
 	// The context ctx ends on an Abandon or a Cancel of the request, on a forced shutdown, and
 	// on an error that ends the connection. If the request is a search, ctx also ends on a Bind
-	// or an Unbind, and when the client hangs up. If the request is persistent, ctx also ends
-	// on any shutdown.
+	// or an Unbind, and when the client hangs up. If the request is a Bind, ctx also ends soon
+	// after the client hangs up. If the request is persistent or a Bind, ctx also ends on any
+	// shutdown.
 	Serve(ctx context.Context, m *op.Message, sink op.Sink)
 	// StartTLS is called when a client wants to begin TLS, while nothing else runs.
 	// StartTLS returns an error if TLS may not begin now. Otherwise the session must
@@ -151,6 +152,12 @@ func (c *ConnInfo) Remote() string {
 type Options struct {
 	// MaxMessage is the largest LDAPMessage accepted, in octets; default 16 MiB.
 	MaxMessage int
+	// MaxUnbound is the largest LDAPMessage of a connection without a bound identity; default
+	// 256 KiB.
+	MaxUnbound int
+	// Memory is how much memory the requests and answers of all connections may take together, in
+	// octets; default 256 MiB, less than zero means any.
+	Memory int64
 	// TLS returns the TLS configuration of a connection, for ldaps and StartTLS. The
 	// configuration must have exactly one certificate, and the certificate's Leaf must be
 	// set. The configuration's VerifyConnection, if set, verifies clients' certificates.
@@ -200,6 +207,11 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	setDefault(&o.MaxMessage, 16<<20)
+	setDefault(&o.MaxUnbound, 256<<10)
+	setDefault(&o.Memory, 256<<20)
+	if o.Memory < 0 {
+		o.Memory = math.MaxInt64
+	}
 	setDefault(&o.MaxConnections, 10000)
 	setDefault(&o.MaxOutstanding, 64)
 	setDefault(&o.BindTimeout, math.MaxInt64)
@@ -234,6 +246,7 @@ type Server struct {
 	ctx     context.Context // context of all operations
 	cancel  context.CancelCauseFunc
 	ticks   ticks
+	memory  budget
 
 	mu        sync.Mutex
 	draining  bool // Shutdown was called

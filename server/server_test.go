@@ -262,7 +262,7 @@ func TestLargeRequest(t *testing.T) {
 			got <- len(c.Value)
 		}
 		sink.Done(&op.Response{})
-	}, server.Options{}).dial()
+	}, server.Options{MaxUnbound: 4 << 20}).dial()
 	c.send(1, &op.Compare{Name: "cn=a", Description: "cn", Value: make([]byte, 3<<20)}, compare)
 	if n := receive(t, got, "the request"); n != 3<<20 {
 		t.Errorf("%d octets arrived", n)

@@ -114,3 +114,41 @@ func TestShutdownMidMessage(t *testing.T) {
 	go r.Shutdown(context.Background())
 	c.end()
 }
+
+// TestBindEnds checks that the context of a Bind ends when its client is gone, with or without
+// input behind the Bind, and at once at a shutdown. A Bind may compute a slow hash.
+func TestBindEnds(t *testing.T) {
+	running, ended := make(chan bool), make(chan error, 1)
+	r := start(t, func(ctx context.Context, m *op.Message, sink op.Sink) {
+		if _, ok := m.Request.(*op.Bind); !ok {
+			sink.Done(&op.Response{})
+			return
+		}
+		running <- true
+		canceled(ctx)
+		ended <- context.Cause(ctx)
+		sink.Done(&op.Response{Result: *op.Errorf(op.Unavailable, "%v", context.Cause(ctx))})
+	}, server.Options{})
+	for _, more := range [][]op.Request{nil, {compare, compare}} {
+		c := r.dial()
+		c.send(1, append([]op.Request{bind}, more...)...)
+		receive(t, running, "the bind")
+		c.Close()
+		if err := receive(t, ended, "the end of the bind"); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	}
+	c := r.dial()
+	c.send(1, bind)
+	receive(t, running, "the bind")
+	done := make(chan error, 1)
+	go func() { done <- r.Shutdown(context.Background()) }()
+	var cause *op.Result
+	if err := receive(t, ended, "the end of the bind"); !errors.As(err, &cause) || cause.Code != op.Unavailable {
+		t.Errorf("got %v", err)
+	}
+	c.expect(1, op.Unavailable)
+	if err := receive(t, done, "Shutdown"); err != nil {
+		t.Error(err)
+	}
+}

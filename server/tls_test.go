@@ -356,7 +356,7 @@ func TestTLSStream(t *testing.T) {
 			}
 		}
 		sink.Done(&op.Response{})
-	}, server.Options{WriteTimeout: 300 * time.Millisecond})
+	}, server.Options{MaxUnbound: 4 << 20, WriteTimeout: 300 * time.Millisecond})
 	c := r.dialTLS()
 	c.send(1, &op.Compare{Name: "cn=a", Description: "cn", Value: make([]byte, 3<<20)})
 	for range n {

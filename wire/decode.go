@@ -33,6 +33,37 @@ func Decode(b []byte) (*op.Message, error) {
 	return nil, &Refusal{m, d.refusal}
 }
 
+// Head returns the ID and an empty request of the kind of the request in an LDAPMessage. It needs
+// only the beginning of the message. It returns nil if there is no answer to the request, if its
+// refusal must end the session, or if the beginning is malformed.
+func Head(b []byte) *op.Message {
+	_, head, _, err := ber.Header(b)
+	if err != nil {
+		return nil
+	}
+	r := ber.NewReader(b[head:])
+	m := &op.Message{ID: int32(r.IntIn(ber.Integer, 1, maxInt))}
+	switch r.Peek() {
+	case tagSearch:
+		m.Request = &op.Search{}
+	case tagModify:
+		m.Request = &op.Modify{}
+	case tagAdd:
+		m.Request = &op.Add{}
+	case tagDelete:
+		m.Request = &op.Delete{}
+	case tagModifyDN:
+		m.Request = &op.ModifyDN{}
+	case tagCompare:
+		m.Request = &op.Compare{}
+	case tagExtended:
+		m.Request = &op.Extended{}
+	default:
+		return nil
+	}
+	return m
+}
+
 // A decoder continues after a refusal, because the server may answer the refused message
 // only if the rest of the message is well-formed.
 type decoder struct {
@@ -236,6 +267,9 @@ func (d *decoder) extended() op.Request {
 	return &e
 }
 
+// maxControls bounds the controls of a message.
+const maxControls = 128
+
 func (d *decoder) controls() []op.Control {
 	var cs []op.Control
 	end := d.Enter(tagControls)
@@ -253,7 +287,10 @@ func (d *decoder) controls() []op.Control {
 			d.Expected(d.Offset(), "a criticality or a value", d.Found())
 		}
 		d.Leave(one)
-		cs = append(cs, c)
+		if cs = append(cs, c); len(cs) > maxControls {
+			d.refuse(op.AdminLimitExceeded, "a message has at most %d controls", maxControls)
+			cs = cs[:maxControls]
+		}
 	}
 	d.Leave(end)
 	return cs

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/internal/short"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
@@ -30,6 +31,23 @@ func AppendEntry(b []byte, id int32, e *op.SearchEntry) []byte {
 	b = appendEntry(b, e)
 	return finish(b, start, operation, e.Controls)
 }
+
+// EntrySize returns about how many octets AppendEntry appends.
+func EntrySize(e *op.SearchEntry) int {
+	n := len(e.Name)
+	for i := range e.Attributes {
+		for _, v := range e.Attributes[i].Values {
+			n += headers + len(v)
+		}
+	}
+	for i := range e.Controls {
+		n += len(e.Controls[i].Value)
+	}
+	return n
+}
+
+// headers is about the length of the identifier and length octets of a value.
+const headers = 5
 
 // AppendSearchEntry appends a SearchResultEntry as the value of a control (RFC 4527),
 // without a message around it.
@@ -149,7 +167,7 @@ func responseTag(to op.Request) ber.Tag {
 func appendResult(b []byte, r *op.Result) []byte {
 	b = ber.AppendInt(b, ber.Enumerated, int64(r.Code))
 	b = ber.AppendString(b, ber.OctetString, r.MatchedDN)
-	b = ber.AppendString(b, ber.OctetString, valid(r.Diagnostic))
+	b = ber.AppendString(b, ber.OctetString, valid(short.Text(r.Diagnostic)))
 	if len(r.Referrals) > 0 {
 		start := len(b)
 		b = ber.Open(b, tagReferral)

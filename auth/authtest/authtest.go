@@ -2,6 +2,7 @@
 package authtest
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
@@ -19,9 +20,9 @@ var Cheap auth.Hasher = cheap{auth.Here}
 
 type cheap struct{ auth.Hasher }
 
-func (c cheap) Hash(scheme string, password []byte) ([]byte, error) {
+func (c cheap) Hash(ctx context.Context, scheme string, password []byte) ([]byte, error) {
 	if scheme != "ARGON2" {
-		return c.Hasher.Hash(scheme, password)
+		return c.Hasher.Hash(ctx, scheme, password)
 	}
 	const memory, passes, size = 8, 1, 32 // memory is in KiB
 	salt := make([]byte, 16)

@@ -104,6 +104,8 @@ func certificateError(c *config.Config, err *certs.Error) *config.Error {
 func serverOptions(c *config.Config, log *slog.Logger) server.Options {
 	return server.Options{
 		MaxMessage:       c.Limits.MaxPDU,
+		MaxUnbound:       c.Limits.MaxUnbound,
+		Memory:           orNever(c.Limits.Memory, -1),
 		Proxies:          c.Proxies,
 		MaxConnections:   c.Limits.Connections,
 		MaxPerAddress:    c.Limits.PerAddress,
@@ -120,7 +122,7 @@ func serverOptions(c *config.Config, log *slog.Logger) server.Options {
 
 // orNever returns v, or never if v is zero. In the configuration, zero means never, but
 // for package server it means the default.
-func orNever[T int | time.Duration](v, never T) T {
+func orNever[T int | int64 | time.Duration](v, never T) T {
 	if v == 0 {
 		return never
 	}

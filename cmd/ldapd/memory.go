@@ -13,7 +13,8 @@ import (
 
 // tuneMemory lets the heap grow by twice the live memory, because more frequent
 // collections took a tenth of the time of an operation. It limits the memory of the Go
-// runtime to a GiB plus the size of a full cache of entries. If GOGC or GOMEMLIMIT is
+// runtime to 768 MiB plus the size of a full cache of entries, so that the garbage of large requests
+// does not grow beyond that. If GOGC or GOMEMLIMIT is
 // set, its value takes precedence.
 func (m *Main) tuneMemory(c *config.Config) {
 	set := func(name string) bool {
@@ -24,7 +25,7 @@ func (m *Main) tuneMemory(c *config.Config) {
 	}
 	if !set("GOMEMLIMIT") {
 		entries, _ := caches(c, serving)
-		debug.SetMemoryLimit(entries + 1<<30)
+		debug.SetMemoryLimit(entries + 768<<20)
 	}
 }
 

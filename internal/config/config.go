@@ -121,6 +121,8 @@ type Limits struct {
 	PerUser     // for users to whom no rule applies, except the administrator
 	Rules       []LimitRule
 	MaxPDU      int
+	MaxUnbound  int   // largest request before a bind
+	Memory      int64 // 0 means no limit
 	Connections int
 	PerAddress  int // connections from one address; 0 means no limit
 	Outstanding int
@@ -239,6 +241,8 @@ func (r *reader) config() *Config {
 			PerUser:     r.perUser(),
 			Rules:       r.limitRules("limits.rules"),
 			MaxPDU:      int(r.size("limits.max-pdu")),
+			MaxUnbound:  int(r.size("limits.max-pdu-unbound")),
+			Memory:      r.size("limits.memory"),
 			Connections: r.count("limits.connections"),
 			Outstanding: r.count("limits.outstanding"),
 			Persistent:  r.count("limits.persistent"),

@@ -1,125 +1,94 @@
 package hasher
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"sync"
+	"os/exec"
+	"time"
 )
 
-// A question is a Job on its way to the process. Its answer has the same number. Questions and
-// answers are sent as JSON values, one after the other. net/rpc is not used, because it finds
-// methods by their names. The linker would then keep methods that nobody calls. These methods
-// take seven megabytes.
-type question struct {
-	Number uint64
-	Job    Job
-}
+// grace is how long a hash may go on after its context has ended. Most hashes end within it, and
+// then their process need not be started again.
+const grace = 250 * time.Millisecond
 
-type answer struct {
-	Number  uint64
-	Outcome Outcome
-}
-
-// A caller sends Jobs to the process and waits for their outcomes. Any number of
-// goroutines can call it.
-type caller struct {
-	sending sync.Mutex
-	to      io.WriteCloser
+// A helper is one process. It does one Job at a time, so that the process of a hash that nobody
+// waits for can be ended: a hash itself cannot be interrupted. Jobs and outcomes are sent as JSON
+// values, one after the other. net/rpc is not used, because it finds methods by their names. The
+// linker would then keep methods that nobody calls. These methods take seven megabytes.
+type helper struct {
+	cmd     *exec.Cmd
+	to      io.Closer
 	encoder *json.Encoder
-
-	mu      sync.Mutex
-	next    uint64
-	waiting map[uint64]chan<- Outcome // nil if the process no longer answers
+	decoder *json.Decoder
 }
 
-func newCaller(from io.Reader, to io.WriteCloser) *caller {
-	c := &caller{to: to, encoder: json.NewEncoder(to), waiting: map[uint64]chan<- Outcome{}}
-	go c.receive(json.NewDecoder(from))
-	return c
-}
-
-var errSilent = errors.New("it answers no more")
-
-// call returns the outcome of j, or an error if the process has ended.
-func (c *caller) call(j Job) (Outcome, error) {
-	outcome := make(chan Outcome, 1)
-	number, ok := c.expect(outcome)
-	if !ok {
-		return Outcome{}, errSilent
-	}
-	c.sending.Lock()
-	err := c.encoder.Encode(question{number, j})
-	c.sending.Unlock()
+func start(cmd *exec.Cmd) (*helper, error) {
+	apart(cmd)
+	in, err := cmd.StdinPipe()
 	if err != nil {
-		c.silence() // part of a question may have been sent
-		return Outcome{}, err
+		return nil, err
 	}
-	o, ok := <-outcome
-	if !ok {
-		return Outcome{}, errSilent
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
 	}
-	return o, nil
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &helper{cmd, in, json.NewEncoder(in), json.NewDecoder(out)}, nil
 }
 
-// expect returns the number of a new question. The outcome of that question will be sent
-// to ch. ok is false if the process no longer answers.
-func (c *caller) expect(ch chan<- Outcome) (number uint64, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waiting == nil {
-		return 0, false
+// call returns the outcome of j. It returns an error if the process has died, or if ctx ended and
+// the process did not answer soon after that. The caller must then call end.
+func (h *helper) call(ctx context.Context, j Job) (Outcome, error) {
+	type result struct {
+		Outcome
+		err error
 	}
-	c.next++
-	c.waiting[c.next] = ch
-	return c.next, true
-}
-
-func (c *caller) receive(d *json.Decoder) {
-	defer c.silence()
-	for {
-		var a answer
-		if err := d.Decode(&a); err != nil {
-			return
+	answered := make(chan result, 1)
+	go func() {
+		var r result
+		if r.err = h.encoder.Encode(j); r.err == nil {
+			r.err = h.decoder.Decode(&r.Outcome)
 		}
-		c.mu.Lock()
-		ch := c.waiting[a.Number]
-		delete(c.waiting, a.Number)
-		c.mu.Unlock()
-		if ch != nil {
-			ch <- a.Outcome
-		}
+		answered <- r
+	}()
+	select {
+	case r := <-answered:
+		return r.Outcome, r.err
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-answered:
+		return r.Outcome, r.err
+	case <-time.After(grace):
+		return Outcome{}, context.Cause(ctx)
 	}
 }
 
-// silence makes all running and later calls return an error.
-func (c *caller) silence() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, ch := range c.waiting {
-		close(ch)
-	}
-	c.waiting = nil
+// end ends the process. Callers may call it concurrently with call.
+func (h *helper) end() {
+	h.to.Close()
+	h.cmd.Process.Kill()
 }
 
-// serve reads Jobs from the stream in until the stream ends. It does the Jobs concurrently.
+// serve reads Jobs from the stream in, and does them, until the stream ends. It does not wait for
+// a Job that is in progress when the stream ends, because nobody waits for the outcome.
 func serve(in io.Reader, out io.Writer) error {
-	var sending sync.Mutex
-	var running sync.WaitGroup
-	defer running.Wait()
 	encoder, decoder := json.NewEncoder(out), json.NewDecoder(in)
 	for {
-		var q question
-		if err := decoder.Decode(&q); errors.Is(err, io.EOF) {
+		var j Job
+		if err := decoder.Decode(&j); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		running.Go(func() {
-			a := answer{q.Number, do(q.Job)}
-			sending.Lock()
-			defer sending.Unlock()
-			encoder.Encode(a) // error ignored: it means that the server has died, and then the input ends too
-		})
+		// The stream is read during the Job, to notice its end. The next Job comes only after
+		// the outcome of this one.
+		go func() {
+			encoder.Encode(do(j)) // error ignored: it means that the server has died, and then the input ends too
+		}()
 	}
 }

@@ -3,72 +3,84 @@
 // have to scan the memory of hashes (docs/decisions/0019).
 //
 // [Process] is the server's side and implements auth.Hasher. [Serve] is the side of the
-// separate process. They talk over the process's standard input and output. The process
-// is started for the first password that needs a slow hash. The process ends when its
-// input is closed, and therefore also when the server dies.
+// separate process. They talk over the process's standard input and output. A process
+// is started for the first password that needs a slow hash, and another if a second hash is
+// needed at the same time. A process ends at once when its input is closed, and therefore also
+// when the server dies, even while it computes a hash.
 package hasher
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os/exec"
 	"sync"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
 
-// A Process computes hashes in a process that command starts. If that process dies, for example
-// because verifying a stored hash needs more memory than the system has, Process starts
-// another. If it cannot start one, it computes the hash in the calling process.
+// A Process computes hashes in processes that command starts, as many as there are hashes at the
+// same time. If a process dies, for example because verifying a stored hash needs more memory than
+// the system has, Process starts another. If it cannot start one, it computes the hash in the
+// calling process. A hash whose context ends is ended with its process.
 type Process struct {
 	command func() *exec.Cmd
 	log     *slog.Logger
 	warn    sync.Once
 
-	mu      sync.Mutex
-	running *helper // nil if none is running
-	closed  bool
-}
-
-type helper struct {
-	*caller
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended
+	mu     sync.Mutex
+	idle   []*helper
+	all    map[*helper]bool
+	ended  sync.WaitGroup // counts the processes
+	closed bool
 }
 
 // New returns a Process that runs command. The program of command must call [Serve].
 func New(command func() *exec.Cmd, log *slog.Logger) *Process {
-	return &Process{command: command, log: log}
+	return &Process{command: command, log: log, all: map[*helper]bool{}}
 }
 
 // Verify implements auth.Hasher.
-func (p *Process) Verify(scheme string, stored, password []byte) (bool, error) {
-	out, err := p.do(Job{Scheme: scheme, Stored: stored, Password: password})
+func (p *Process) Verify(ctx context.Context, scheme string, stored, password []byte) (bool, error) {
+	out, err := p.do(ctx, Job{Scheme: scheme, Stored: stored, Password: password})
 	return out.Fits, err
 }
 
 // Hash implements auth.Hasher.
-func (p *Process) Hash(scheme string, password []byte) ([]byte, error) {
-	out, err := p.do(Job{Make: true, Scheme: scheme, Password: password})
+func (p *Process) Hash(ctx context.Context, scheme string, password []byte) ([]byte, error) {
+	out, err := p.do(ctx, Job{Make: true, Scheme: scheme, Password: password})
 	return out.Hash, err
 }
 
-// do does a job. If the process dies, do tries once more, because another job may have
-// killed the process.
-func (p *Process) do(j Job) (out Outcome, err error) {
+// longest is the time after which a hash is ended. The limits of package auth let a hash take a
+// few seconds of CPU time.
+const longest = time.Minute
+
+var errLongest = fmt.Errorf("a password hash took longer than %v", longest)
+
+// do does a job. If the process dies, do tries once more with another, because the process may
+// have died before the job reached it.
+func (p *Process) do(ctx context.Context, j Job) (out Outcome, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, errLongest)
+	defer cancel()
 	for range 2 {
 		var h *helper
-		if h, err = p.helper(); err != nil {
+		if h, err = p.take(); err != nil {
 			p.missing(err)
 			out = do(j)
 			return out, out.err()
 		}
-		if out, err = h.call(j); err == nil {
+		if out, err = h.call(ctx, j); err == nil {
+			p.put(h)
 			return out, out.err()
 		}
 		p.drop(h)
+		if ctx.Err() != nil {
+			return Outcome{}, context.Cause(ctx)
+		}
 	}
 	return Outcome{}, fmt.Errorf("the process that makes password hashes has died: %w", err)
 }
@@ -85,69 +97,52 @@ func (p *Process) missing(err error) {
 
 var errClosed = errors.New("closed")
 
-// helper returns the running process, and starts one if none is running.
-func (p *Process) helper() (*helper, error) {
+// take returns an idle process, and starts one if none is idle. The caller must call put or drop.
+func (p *Process) take() (*helper, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.closed:
+	if p.closed {
 		return nil, errClosed
-	case p.running != nil:
-		return p.running, nil
+	}
+	if last := len(p.idle) - 1; last >= 0 {
+		h := p.idle[last]
+		p.idle = p.idle[:last]
+		return h, nil
 	}
 	h, err := start(p.command())
-	if err == nil {
-		p.running = h
-	}
-	return h, err
-}
-
-func start(cmd *exec.Cmd) (*helper, error) {
-	apart(cmd)
-	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	h := &helper{newCaller(out, in), cmd, make(chan struct{})}
-	go func() {
-		defer close(h.done)
-		cmd.Wait() // error ignored: the operating system reports why the process died
-	}()
+	p.all[h] = true
+	p.ended.Go(func() {
+		h.cmd.Wait() // error ignored: the operating system reports why the process died
+	})
 	return h, nil
 }
 
-// drop ends h, which does not answer, so that the next job starts another process.
+func (p *Process) put(h *helper) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, h)
+}
+
+// drop ends a process that does not answer.
 func (p *Process) drop(h *helper) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.running == h {
-		p.running = nil
-	}
+	delete(p.all, h)
 	h.end()
 }
 
-func (h *helper) end() {
-	h.to.Close()
-	h.cmd.Process.Kill()
-	<-h.done
-}
-
-// Close ends the process.
+// Close ends the processes.
 func (p *Process) Close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.closed = true
-	if p.running != nil {
-		p.running.end()
-		p.running = nil
+	for h := range p.all {
+		h.end()
 	}
+	p.mu.Unlock()
+	p.ended.Wait()
 }
 
 // A Job is one hash to compute or to verify.
@@ -179,9 +174,9 @@ func (o *Outcome) err() error {
 func do(j Job) (o Outcome) {
 	var err error
 	if j.Make {
-		o.Hash, err = auth.Here.Hash(j.Scheme, j.Password)
+		o.Hash, err = auth.Here.Hash(context.Background(), j.Scheme, j.Password)
 	} else {
-		o.Fits, err = auth.Here.Verify(j.Scheme, j.Stored, j.Password)
+		o.Fits, err = auth.Here.Verify(context.Background(), j.Scheme, j.Stored, j.Password)
 	}
 	switch {
 	case errors.Is(err, auth.ErrScheme):
@@ -192,8 +187,8 @@ func do(j Job) (o Outcome) {
 	return o
 }
 
-// Serve does the jobs that arrive on the stream in, until the stream ends. It runs at low CPU
-// priority.
+// Serve does the jobs that arrive on the stream in, until the stream ends. It does not wait for a
+// job in progress then: the caller must end the process. It runs at low CPU priority.
 func Serve(in io.Reader, out io.Writer) error {
 	if err := yield(); err != nil {
 		return err

@@ -2,6 +2,7 @@ package hasher
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/auth"
 )
@@ -42,12 +44,12 @@ func newProcess(t *testing.T) *Process {
 
 func checkWorks(t *testing.T, p *Process) {
 	t.Helper()
-	hash, err := p.Hash("ARGON2", []byte("secret"))
+	hash, err := p.Hash(context.Background(), "ARGON2", []byte("secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for password, want := range map[string]bool{"secret": true, "guess": false} {
-		if fits, err := p.Verify("ARGON2", hash, []byte(password)); fits != want || err != nil {
+		if fits, err := p.Verify(context.Background(), "ARGON2", hash, []byte(password)); fits != want || err != nil {
 			t.Errorf("%s: %v, %v", password, fits, err)
 		}
 	}
@@ -56,19 +58,19 @@ func checkWorks(t *testing.T, p *Process) {
 func TestProcess(t *testing.T) {
 	p := newProcess(t)
 	checkWorks(t, p)
-	pid := p.running.cmd.Process.Pid
+	pid := p.idle[0].cmd.Process.Pid
 	if pid == os.Getpid() {
 		t.Error("hashes are made here")
 	}
-	for name, err := range map[string]error{"malformed": second(p.Verify("ARGON2", []byte("?"), nil)), "unknown": second(p.Verify("NO", nil, nil))} {
+	for name, err := range map[string]error{"malformed": second(p.Verify(context.Background(), "ARGON2", []byte("?"), nil)), "unknown": second(p.Verify(context.Background(), "NO", nil, nil))} {
 		if !errors.Is(err, auth.ErrScheme) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := p.Hash("MD5", nil); err == nil || !strings.Contains(err.Error(), "MD5") {
+	if _, err := p.Hash(context.Background(), "MD5", nil); err == nil || !strings.Contains(err.Error(), "MD5") {
 		t.Errorf("a scheme of which none are made: %v", err)
 	}
-	if now := p.running.cmd.Process.Pid; now != pid {
+	if now := p.idle[0].cmd.Process.Pid; now != pid {
 		t.Errorf("process %d went on as %d", pid, now)
 	}
 	p.Close()
@@ -84,7 +86,7 @@ func second[T any](_ T, err error) error { return err }
 func TestYields(t *testing.T) {
 	p := newProcess(t)
 	checkWorks(t, p)
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.running.cmd.Process.Pid))
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.idle[0].cmd.Process.Pid))
 	if err != nil || len(threads) == 0 {
 		t.Skip("no threads to be seen here:", err)
 	}
@@ -105,7 +107,7 @@ func TestYields(t *testing.T) {
 func TestDeath(t *testing.T) {
 	p := newProcess(t)
 	checkWorks(t, p)
-	p.running.cmd.Process.Kill()
+	p.idle[0].cmd.Process.Kill()
 	checkWorks(t, p)
 
 	dying := 0
@@ -127,7 +129,7 @@ func TestDeath(t *testing.T) {
 func TestNoProcess(t *testing.T) {
 	p := New(func() *exec.Cmd { return exec.Command("/bin/cat", "/dev/null") }, slog.New(slog.DiscardHandler))
 	t.Cleanup(p.Close)
-	if fits, err := p.Verify("ARGON2", nil, nil); err == nil || fits {
+	if fits, err := p.Verify(context.Background(), "ARGON2", nil, nil); err == nil || fits {
 		t.Errorf("%v, %v", fits, err)
 	}
 
@@ -136,6 +138,86 @@ func TestNoProcess(t *testing.T) {
 	checkWorks(t, p)
 	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
 		t.Errorf("%d warnings: %s", n, log.String())
+	}
+}
+
+// slowValue takes a few seconds to verify.
+var slowValue = []byte("$2y$16$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW")
+
+// TestEndsHash checks that a hash whose client is gone is ended with its process, and that hashes
+// of others go on.
+func TestEndsHash(t *testing.T) {
+	p := newProcess(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("the client is gone")
+	ended := make(chan error)
+	go func() {
+		_, err := p.Verify(ctx, "BCRYPT", slowValue, []byte("x"))
+		ended <- err
+	}()
+	for p.processes() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	checkWorks(t, p) // in another process
+	p.mu.Lock()
+	other := p.idle[0].cmd.Process.Pid
+	var slow int
+	for h := range p.all {
+		if h.cmd.Process.Pid != other {
+			slow = h.cmd.Process.Pid
+		}
+	}
+	p.mu.Unlock()
+	cancel(gone)
+	if err := <-ended; err != gone {
+		t.Errorf("the hash ended with %v", err)
+	}
+	if n := p.processes(); n != 1 {
+		t.Errorf("%d processes", n)
+	}
+	waitGone(t, slow)
+	checkWorks(t, p)
+	if now := p.idle[0].cmd.Process.Pid; now != other {
+		t.Errorf("process %d went on as %d", other, now)
+	}
+}
+
+func (p *Process) processes() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.all)
+}
+
+// waitGone waits until no process has the pid.
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
+	for range 3000 {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("process %d still runs", pid)
+}
+
+// TestEndOfInputDuringHash checks that the process ends when its server is killed, even while it
+// computes a hash.
+func TestEndOfInputDuringHash(t *testing.T) {
+	h, err := start(command())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.encoder.Encode(Job{Scheme: "BCRYPT", Stored: slowValue, Password: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond) // most likely, the hash has begun
+	h.to.Close()
+	var o Outcome
+	if err := h.decoder.Decode(&o); !errors.Is(err, io.EOF) {
+		t.Errorf("it went on to the outcome %v, %v", o, err)
+	}
+	if err := h.cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 

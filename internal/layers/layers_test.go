@@ -20,7 +20,7 @@ const module = "github.com/seed-4dac0d86/ldapd"
 // order is the order of packages in docs/design/architecture.md, without the packages
 // for tests and tools. Test files may import any package.
 var order = strings.Fields(`
-	internal/pause internal/bounded internal/reread internal/passwordlist internal/span ber dn schema entry filter op
+	internal/pause internal/bounded internal/reread internal/passwordlist internal/span internal/short ber dn schema entry filter op
 	wire control ldif schemafile
 	table table/lsm table/hbase internal/spill internal/peer
 	master tree index index/existence index/rowindex index/colindex plan

@@ -4,6 +4,8 @@ package peer
 import (
 	"net"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // IDs returns the user and group of the process at the other end of a Unix socket, as the
@@ -27,4 +29,24 @@ func IDs(nc net.Conn) (uid, gid *int) {
 		}
 	})
 	return uid, gid
+}
+
+// Gone reports whether the process at the other end has closed the connection, at least for what
+// it sends. It reads nothing, so another goroutine may use the connection meanwhile. It returns
+// false if the kernel does not know, as for a connection that is not a socket.
+func Gone(nc net.Conn) (gone bool) {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(fds, 0)
+		gone = err == nil && n == 1
+	})
+	return gone
 }

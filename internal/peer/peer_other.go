@@ -7,3 +7,6 @@ import "net"
 
 // IDs returns nil on this system: SO_PEERCRED is specific to Linux.
 func IDs(net.Conn) (uid, gid *int) { return nil, nil }
+
+// Gone returns false on this system: POLLRDHUP is specific to Linux.
+func Gone(net.Conn) bool { return false }

@@ -4,10 +4,12 @@ package accesslog
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/internal/short"
 	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
@@ -29,16 +31,33 @@ func SlowOperations(log *slog.Logger) monitor.Observer {
 		}
 		attrs := append(describe(o), slog.String("op", o.Operation().String()))
 		if o.Plan != "" {
-			attrs = append(attrs, slog.String("plan", o.Plan))
+			attrs = append(attrs, text("plan", o.Plan))
 		}
 		log.LogAttrs(context.Background(), slog.LevelWarn, "slow operation", attrs...)
 	}
 }
 
+// text returns an attribute whose value a client may have made long.
+func text(key, value string) slog.Attr { return slog.String(key, short.Text(value)) }
+
+// mostTexts is the largest number of texts of one attribute.
+const mostTexts = 64
+
+func texts(key string, values []string) slog.Attr {
+	cut := make([]string, min(len(values), mostTexts), mostTexts+1)
+	for i := range cut {
+		cut[i] = short.Text(values[i])
+	}
+	if n := len(values) - len(cut); n > 0 {
+		cut = append(cut, fmt.Sprintf("... (%d more)", n))
+	}
+	return slog.Any(key, cut)
+}
+
 func describe(o *monitor.Observation) []slog.Attr {
-	attrs := append(make([]slog.Attr, 0, 16), slog.Uint64("conn", o.Conn), slog.Int("id", int(o.Message.ID)), slog.String("who", o.Who))
+	attrs := append(make([]slog.Attr, 0, 16), slog.Uint64("conn", o.Conn), slog.Int("id", int(o.Message.ID)), text("who", o.Who))
 	if o.As != nil {
-		attrs = append(attrs, slog.String("as", *o.As))
+		attrs = append(attrs, text("as", *o.As))
 	}
 	if len(o.Sessions) > 0 {
 		attrs = append(attrs, slog.Any("sessions", o.Sessions))
@@ -106,13 +125,13 @@ func BindFailed(log *slog.Logger, conn uint64, from string, r *op.Bind) {
 	if host, _, err := net.SplitHostPort(from); err == nil {
 		from = host
 	}
-	log.Warn("bind failed", "from", from, "conn", conn, "dn", r.Name, "mechanism", r.Mechanism)
+	log.Warn("bind failed", "from", from, "conn", conn, "dn", short.Text(r.Name), "mechanism", short.Text(r.Mechanism))
 }
 
 func appendResult(attrs []slog.Attr, r *op.Result) []slog.Attr {
 	attrs = append(attrs, slog.Int("result", int(r.Code)))
 	if r.Diagnostic != "" {
-		attrs = append(attrs, slog.String("diagnostic", r.Diagnostic))
+		attrs = append(attrs, text("diagnostic", r.Diagnostic))
 	}
 	return attrs
 }
@@ -136,35 +155,35 @@ func appendSearch(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
 func appendRequest(attrs []slog.Attr, r op.Request) []slog.Attr {
 	switch r := r.(type) {
 	case *op.Bind:
-		attrs = append(attrs, slog.String("dn", r.Name))
+		attrs = append(attrs, text("dn", r.Name))
 		if r.SASL {
-			attrs = append(attrs, slog.String("mechanism", r.Mechanism))
+			attrs = append(attrs, text("mechanism", r.Mechanism))
 		}
 	case *op.Search:
-		attrs = append(attrs, slog.String("dn", r.Base),
+		attrs = append(attrs, text("dn", r.Base),
 			slog.String("scope", r.Scope.String()),
-			slog.String("filter", filter.Shape(r.Filter)))
+			text("filter", filter.Shape(r.Filter)))
 		if len(r.Attributes) > 0 {
-			attrs = append(attrs, slog.Any("attributes", r.Attributes))
+			attrs = append(attrs, texts("attributes", r.Attributes))
 		}
 		if r.Deref != op.NeverDerefAliases {
 			attrs = append(attrs, slog.String("deref", r.Deref.String()))
 		}
 	case *op.Compare:
-		attrs = append(attrs, slog.String("dn", r.Name), slog.String("attribute", r.Description))
+		attrs = append(attrs, text("dn", r.Name), text("attribute", r.Description))
 	case *op.Add:
-		attrs = append(attrs, slog.String("dn", r.Name))
+		attrs = append(attrs, text("dn", r.Name))
 	case *op.Modify:
-		attrs = append(attrs, slog.String("dn", r.Name), slog.Any("attributes", changed(r)))
+		attrs = append(attrs, text("dn", r.Name), texts("attributes", changed(r)))
 	case *op.Delete:
-		attrs = append(attrs, slog.String("dn", r.Name))
+		attrs = append(attrs, text("dn", r.Name))
 	case *op.ModifyDN:
-		attrs = append(attrs, slog.String("dn", r.Name), slog.String("newrdn", r.NewRDN))
+		attrs = append(attrs, text("dn", r.Name), text("newrdn", r.NewRDN))
 		if r.NewSuperior != nil {
-			attrs = append(attrs, slog.String("newSuperior", *r.NewSuperior))
+			attrs = append(attrs, text("newSuperior", *r.NewSuperior))
 		}
 	case *op.Extended:
-		attrs = append(attrs, slog.String("oid", r.OID))
+		attrs = append(attrs, text("oid", r.OID))
 	}
 	return attrs
 }
@@ -193,5 +212,5 @@ func appendControls(attrs []slog.Attr, cs []op.Control) []slog.Attr {
 	for i := range cs {
 		oids[i] = cs[i].OID
 	}
-	return append(attrs, slog.Any("controls", oids))
+	return append(attrs, texts("controls", oids))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/membership"
@@ -72,6 +73,9 @@ func compareEntry(ctx context.Context, req *request.Request, t *schema.Attribute
 }
 
 func compareAt(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
+	if err := filters.DrawValues(req, len(r.Value)); err != nil {
+		return false, err
+	}
 	if err := Check(ctx, req, at.ID); err != nil {
 		return false, err
 	}

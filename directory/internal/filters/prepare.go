@@ -16,9 +16,13 @@ import (
 )
 
 // Prepare turns a client's filter into a filter that can run on the state that the
-// request reads. Assertions about secret attributes are Undefined, unless a rule that names
-// a secret attribute lets the requester search it. If shared is not nil, the tests also match collective attributes.
+// request reads. Assertions about secret attributes are Undefined, unless a rule that names a
+// secret attribute lets the requester search it. If shared is not nil, the tests also match
+// collective attributes.
 func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared *collective.Set) (filter.Resolved, error) {
+	if err := DrawValues(req, filter.Octets(f)); err != nil {
+		return nil, err
+	}
 	f, err := lookUp(ctx, req, f)
 	if err != nil {
 		return nil, err
@@ -26,6 +30,11 @@ func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared 
 	resolved := resolveFilter(req, f)
 	if filter.HasUndefined(resolved) {
 		warn(req, f)
+	}
+	if n := filter.Memory(resolved); n > smallFilter {
+		if err := req.Draw(n); err != nil {
+			return nil, err
+		}
 	}
 	r, err := relate(ctx, req, resolved)
 	if err != nil {
@@ -44,6 +53,18 @@ func warn(req *request.Request, f filter.Filter) {
 			}
 		}
 	}
+}
+
+// smallFilter is the memory in octets up to which a filter is not counted.
+const smallFilter = 64 << 10
+
+// DrawValues draws the memory into which assertion values of n octets may grow: a character of
+// three octets becomes up to 33 when it is prepared (RFC 4518, 2.3).
+func DrawValues(req *request.Request, n int) error {
+	if n <= smallFilter {
+		return nil
+	}
+	return req.Draw(12 * int64(n))
 }
 
 // relate replaces tests of memberOf and isMemberOf by tests that look at groups.

@@ -139,6 +139,8 @@ func isScramKey(req *request.Request, description string) bool {
 	return req.Known.IsOf(description, req.Known.ScramKey)
 }
 
+var errCostly = op.Errorf(op.ConstraintViolation, "the stored password asks for so many rounds, or so much memory, that one bind would take seconds: store one that costs less, or send the password in clear")
+
 var ErrEmptyPassword = op.Errorf(op.ConstraintViolation, "the password is empty: nobody could bind with it")
 
 func hashValues(ctx context.Context, req *request.Request, values [][]byte) ([][]byte, error) {
@@ -153,6 +155,8 @@ func hashValues(ctx context.Context, req *request.Request, values [][]byte) ([][
 				return nil, err
 			}
 			hashed[i] = h
+		case req.Who.IsAdmin() && auth.TooCostly(v):
+			return nil, errCostly
 		case req.Who.IsAdmin():
 			hashed[i] = v
 		default:

@@ -163,6 +163,9 @@ func (s *Setting) named(ctx context.Context, req *request.Request, description s
 
 // check returns an error if the policy does not allow the new passwords.
 func (s *Setting) check(ctx context.Context, req *request.Request, clear [][]byte, hashed bool) error {
+	if slices.ContainsFunc(clear, func(c []byte) bool { return len(c) > auth.MaxPassword }) {
+		return auth.ErrLong
+	}
 	p := s.account.Policy
 	if p == nil || len(clear) == 0 && !hashed {
 		return nil

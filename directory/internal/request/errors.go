@@ -53,6 +53,7 @@ var sentinels = []struct {
 	{table.ErrTooLarge, op.AdminLimitExceeded, "a value is larger than the store takes"},
 	{table.ErrUnavailable, op.Unavailable, "the store is not available now"},
 	{table.ErrClosed, op.Unavailable, "the server is stopping"},
+	{auth.ErrLong, op.ConstraintViolation, "a password has at most 4096 octets"},
 	{auth.ErrBusy, op.Busy, "too many passwords that came from here wait to be verified: try again"},
 }
 

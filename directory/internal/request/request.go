@@ -41,6 +41,7 @@ type Request struct {
 	Known    *known.Elements
 
 	Response *op.Response
+	Sink     op.Sink // the sink of the request's answers; nil for a request of the server's own
 	// Seen is the observation that observers receive when the request ends. Watched
 	// reports whether there are observers.
 	Seen    *monitor.Observation
@@ -75,6 +76,15 @@ func (req *Request) End() {
 	*req.Response = op.Response{}
 	req.Seen.Reset()
 	*req = Request{Server: req.Server, Response: req.Response, Seen: req.Seen}
+}
+
+// Draw takes n octets of the memory that the requests of all clients share. It returns a *op.Result
+// if there is no more. The memory is given back when the request ends, or by Draw(-n).
+func (req *Request) Draw(n int64) error {
+	if d, ok := req.Sink.(op.Drawer); ok {
+		return d.Draw(n)
+	}
+	return nil
 }
 
 // Now sets the request to read the newest state, and returns that state.

@@ -31,6 +31,7 @@ func TestEndKeepsNothing(t *testing.T) {
 	req.Branch, req.Suffix = &branches.Branch{}, "cn=x,cn=branches"
 	req.dynamic = &access.DynamicGroups{}
 	req.held, req.judged = []*partition.Snapshot{}, 1
+	req.Sink = noSink{}
 	req.Response.Code, req.Seen.Entries, req.Watched = op.Busy, 1, true
 	for i, v := 0, reflect.ValueOf(req).Elem(); i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
@@ -48,3 +49,5 @@ func TestEndKeepsNothing(t *testing.T) {
 		}
 	}
 }
+
+type noSink struct{ op.Sink }

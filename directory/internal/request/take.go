@@ -49,12 +49,19 @@ func takeView(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
+// maxItems bounds the items of a matched values control, each of which is tested on every value,
+// and the attributes that a dereference control follows.
+const maxItems = 256
+
 // takeMatched reads a matched values control, whose value is a ValuesReturnFilter. The
 // search then returns the values that match any item of the filter.
 func takeMatched(req *Request, _ *op.Message, c *op.Control) error {
 	m, err := control.ParseMatchedValues(c.Value)
 	if err != nil {
 		return malformed("matched values", err)
+	}
+	if len(m.Items) > maxItems {
+		return op.Errorf(op.AdminLimitExceeded, "matched values control: it has %d items, and at most %d are served", len(m.Items), maxItems)
 	}
 	req.Controls.Matched = &m
 	return nil
@@ -65,6 +72,9 @@ func takeDereference(req *Request, _ *op.Message, c *op.Control) error {
 	d, err := control.ParseDereference(c.Value)
 	if err != nil {
 		return malformed("dereference", err)
+	}
+	if len(d.Specs) > maxItems {
+		return op.Errorf(op.AdminLimitExceeded, "dereference control: it has %d attributes to follow, and at most %d are served", len(d.Specs), maxItems)
 	}
 	for i := range d.Specs {
 		text := d.Specs[i].Attribute

@@ -118,11 +118,11 @@ func (q *Quota) Check() error {
 }
 
 // LimitTime bounds a search by the smaller of the client's and the server's limits. A base
-// search is one read and needs no timer. When the time is over, the returned context ends.
+// search that dereferences nothing is one read and needs no timer. When the time is over, the returned context ends.
 // Its cause is the error that the search returns then.
 func LimitTime(ctx context.Context, req *request.Request, r *op.Search) (context.Context, context.CancelFunc) {
 	limit := settings.Smaller(time.Duration(r.TimeLimit)*time.Second, req.Limits.Time)
-	if limit == 0 || r.Scope == op.BaseObject {
+	if limit == 0 || r.Scope == op.BaseObject && req.Controls.Dereference == nil {
 		return ctx, func() {}
 	}
 	return context.WithTimeoutCause(ctx, limit, errTimeLimit)

@@ -3,6 +3,7 @@ package search
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -102,6 +103,7 @@ type state struct {
 	lists  Lists
 	way    byte            // byList, byIndex or bySearch; 0 if the search is not sorted
 	sorter *sorting.Sorter // collects the results while a list is made; otherwise nil
+	drawn  int64           // memory drawn for the sorter
 }
 
 // streams is a pool of Streams, so that their buffers are reused.
@@ -168,15 +170,21 @@ func (st *Stream) Prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// explain records the plan of a slow search.
+// explain records the plan of a slow search, without the values of its filter, which may be personal
+// data.
 func (st *Stream) explain(ctx context.Context) {
 	if !st.Req.IsSlow() {
 		return
 	}
-	if plan, err := maintain.Explain(context.WithoutCancel(ctx), st.Req.Snapshot, st.Query, false); err == nil {
-		st.Req.Seen.Plan = strings.TrimSpace(plan)
+	q := st.Query
+	q.Filter = filter.Blank(q.Filter)
+	if plan, err := maintain.Explain(context.WithoutCancel(ctx), st.Req.Snapshot, q, false); err == nil {
+		st.Req.Seen.Plan = entryID.ReplaceAllString(strings.TrimSpace(plan), "entry ?")
 	}
 }
+
+// entryID matches the part of a plan that looks up an asserted entryUUID.
+var entryID = regexp.MustCompile(`\bentry [0-9a-f-]{36}`)
 
 func (st *Stream) classes(ctx context.Context) (err error) {
 	visible := st.Req.Controls.Visible
@@ -277,10 +285,13 @@ func (st *Stream) take(ctx context.Context, found *partition.Result) error {
 	}
 	if st.sorter != nil {
 		e, err := st.Req.Judge.Searchable(ctx, found, st.keys)
-		if err == nil && !st.sorter.Add(e) {
-			err = errSortMemory
+		if err != nil {
+			return err
 		}
-		return err
+		if !st.sorter.Add(e) {
+			return errSortMemory
+		}
+		return st.drawSorter()
 	}
 	return st.deliver(ctx, found)
 }

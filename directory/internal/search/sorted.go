@@ -214,11 +214,28 @@ func (st *Stream) list(ctx context.Context) ([]entry.ID, error) {
 
 func (st *Stream) makeList(ctx context.Context) ([]entry.ID, error) {
 	st.sorter = sorting.NewSorter(st.keys, st.Req.Limits.SortBytes())
-	defer func() { st.sorter = nil }()
+	defer func() {
+		_ = st.Req.Draw(-st.drawn) // never fails
+		st.sorter, st.drawn = nil, 0
+	}()
 	q := st.Query
 	if err := st.runQueries(ctx); err != nil {
 		return nil, err
 	}
 	st.Query = q // runQueries has changed the query to follow aliases
 	return st.sorter.IDs(), nil
+}
+
+// drawStep is how much memory a sorted search draws at a time, in octets.
+const drawStep = 1 << 20
+
+// drawSorter draws the memory that the sorter has used.
+func (st *Stream) drawSorter() error {
+	for st.sorter.Used()-st.drawn >= drawStep {
+		if err := st.Req.Draw(drawStep); err != nil {
+			return err
+		}
+		st.drawn += drawStep
+	}
+	return nil
 }

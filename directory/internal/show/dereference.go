@@ -40,20 +40,33 @@ func describe(text string, s *schema.Schema) description {
 	return description{text, t, entry.SortOptions(options)}
 }
 
-// describeAll resolves the requested specifications. It drops a specification if the values
-// of its attribute are not names. From the attributes to return, it drops secrets that the requester
-// may not be shown, and attributes that the schema does not define.
+// describeAll resolves the requested specifications. It drops repeated attributes, and it drops a
+// specification if the values of its attribute are not names. From the attributes to return, it
+// drops secrets that the requester may not be shown, and attributes that the schema does not
+// define.
 func describeAll(req *request.Request, asked []control.DerefSpec) (all []derefSpec) {
+	if asked == nil {
+		return nil
+	}
 	s, secrets := req.Schema, !req.IsPast() && !req.Judge.Free() && req.Judge.Secrets(acl.Show)
+	type selected struct {
+		spec    int
+		typ     *schema.AttributeType
+		options string
+	}
+	seen := map[selected]bool{}
 	for i := range asked {
 		x := derefSpec{attribute: describe(asked[i].Attribute, s)}
 		if x.attribute.typ == nil || !known.IsName(x.attribute.typ) {
 			continue
 		}
 		for _, a := range asked[i].Attributes {
-			if d := describe(a, s); d.typ != nil && (secrets || !d.typ.Secret()) {
-				x.attributes = append(x.attributes, d)
+			d := describe(a, s)
+			if d.typ == nil || d.typ.Secret() && !secrets || seen[selected{i, d.typ, d.options}] {
+				continue
 			}
+			seen[selected{i, d.typ, d.options}] = true
+			x.attributes = append(x.attributes, d)
 		}
 		all = append(all, x)
 	}
@@ -84,6 +97,9 @@ func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.
 	if names == 0 || names > maxDereferenced {
 		return nil, nil
 	}
+	if err := v.followed(names); err != nil {
+		return nil, err
+	}
 	var d control.DereferenceResult
 	for i := range specs {
 		for _, name := range specs[i].attribute.values(e) {
@@ -91,10 +107,33 @@ func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.
 			if err != nil {
 				return nil, err
 			}
-			d.Results = append(d.Results, control.DerefRes{Attribute: specs[i].attribute.text, Name: name, Attributes: specs[i].of(named)})
+			r := control.DerefRes{Attribute: specs[i].attribute.text, Name: name, Attributes: specs[i].of(named)}
+			if err := v.draw(2 * r.Size()); err != nil { // the values, and the value of the control
+				return nil, err
+			}
+			d.Results = append(d.Results, r)
 		}
 	}
 	return []op.Control{{OID: control.OIDDereference, Value: d.Encode()}}, nil
+}
+
+// followed counts the names that are dereferenced for one more entry. They are candidates of the
+// search, because each of them is an entry that is read.
+func (v *View) followed(names int) error {
+	v.names += names
+	if most := v.Req.Limits.Candidates; most > 0 && v.names > most {
+		return op.Errorf(op.AdminLimitExceeded, "the search dereferences more than %d names, the limit on candidates: narrow it", most)
+	}
+	return v.draw(-v.drawn) // what the entry before took
+}
+
+// draw takes memory for the dereferenced entries of one entry.
+func (v *View) draw(n int64) error {
+	err := v.Req.Draw(n)
+	if err == nil {
+		v.drawn += n
+	}
+	return err
 }
 
 // The method "of" returns the requested attributes for which the entry has values. It returns nil

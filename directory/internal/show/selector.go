@@ -1,6 +1,7 @@
 package show
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -53,6 +54,24 @@ func (s *selector) resolve(attributes []string, sch *schema.Schema) {
 			}
 		}
 	}
+	s.compact()
+}
+
+// fewNamed is the number of requested attributes up to which repeated ones are kept.
+const fewNamed = 64
+
+// compact drops repeated attributes, because every attribute of every entry is compared with
+// each.
+func (s *selector) compact() {
+	if len(s.named) <= fewNamed {
+		return
+	}
+	seen := make(map[named]bool, len(s.named))
+	s.named = slices.DeleteFunc(s.named, func(n named) bool {
+		again := seen[n]
+		seen[n] = true
+		return again
+	})
 }
 
 // addClass requests all attributes of a class (RFC 4529).

@@ -37,6 +37,8 @@ type asked struct {
 	Shared      *collective.Set // nil if there are none
 	matched     matched
 	dereference []derefSpec
+	names       int     // names that were dereferenced
+	drawn       int64   // memory drawn for the entries that were dereferenced last
 	rights      *rights // nil: not asked for
 }
 

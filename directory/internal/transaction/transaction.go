@@ -46,7 +46,7 @@ func (l *Limits) EnsureDefaults() {
 
 // mostKept limits the memory of all transactions of a server. Together they may take
 // mostKept times as many octets as one transaction may take.
-const mostKept = 16
+const mostKept = 4
 
 // Memory counts the octets of all transactions of a server.
 type Memory struct{ octets atomic.Int64 }

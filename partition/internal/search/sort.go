@@ -86,7 +86,8 @@ func (k *SortKey) Before(e *entry.Entry, bound []byte) bool {
 // A Sorter sorts entries in bounded memory.
 type Sorter struct {
 	keys   []SortKey
-	memory int64 // memory left; negative if too much was added
+	memory int64 // memory that may be used
+	used   int64
 	sorted []sortable
 }
 
@@ -108,10 +109,13 @@ func (x *Sorter) Add(e *entry.Entry) bool {
 	for i := range x.keys {
 		s.key = x.keys[i].Append(s.key, e)
 	}
-	x.memory -= int64(cap(s.key)) + head
+	x.used += int64(cap(s.key)) + head
 	x.sorted = append(x.sorted, s)
-	return x.memory >= 0
+	return x.used <= x.memory
 }
+
+// Used returns about how many octets the Sorter has used.
+func (x *Sorter) Used() int64 { return x.used }
 
 // IDs returns the ids of the added entries in order. Entries with equal keys are in the
 // order of their ids. IDs empties the Sorter.

@@ -338,6 +338,9 @@ func (m *modification) increment(ctx context.Context, v *editedValues, operands 
 		return catalog.Errorf(catalog.NoSuchAttribute, "the entry has no %s to increment", t.Name())
 	}
 	for i, b := range values {
+		if err := t.Syntax.Validate(b); err != nil {
+			return catalog.Errorf(catalog.Constraint, "increment of %s: a value is %v", t.Name(), err)
+		}
 		n, ok := new(big.Int).SetString(string(b), 10)
 		if !ok {
 			return catalog.Errorf(catalog.Constraint, "increment of %s: a value is not an integer", t.Name())
