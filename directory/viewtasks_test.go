@@ -115,12 +115,14 @@ func searchAsShell(t *testing.T, s *directory.Session, args []string) string {
 			r.Base = value
 		case "-s":
 			r.Scope = op.Scope(slices.Index([]string{"base", "one", "sub", "children"}, value))
-		case "-e":
-			oid, moment, _ := strings.Cut(strings.TrimPrefix(value, "!"), "=")
+		case "-E":
+			oid, moment, _ := strings.Cut(strings.TrimPrefix(value, "!"), "=:")
 			if oid != control.OIDAt {
 				t.Fatalf("%s is another control", oid)
 			}
 			controls = append(controls, op.Control{OID: oid, Critical: true, Value: []byte(moment)})
+		default:
+			t.Fatalf("%s is no option of ldapsearch that this test knows", args[0])
 		}
 		args = args[2:]
 	}
