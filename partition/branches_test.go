@@ -337,7 +337,6 @@ func TestBranchRules(t *testing.T) {
 	eachUnbranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()
 		must(t, configure.SetUnique(ctx, w.p, configure.Unique{Attribute: "uid", Base: idOf(t, w.p, domain)}, true))
-		indexed(t, w.p, "manager")
 		follow(t, w.p, false, "manager")
 		must(t, modify(t, w.p, "uid=bob,"+people, change2("manager", "uid=ann,"+people)))
 		w.b = w.create("rules")

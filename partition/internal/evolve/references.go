@@ -43,6 +43,9 @@ func SetReferences(ctx context.Context, p *catalog.Keeper, rs []catalog.Referenc
 			return err
 		}
 	}
+	if h == before.Header {
+		return nil // every attribute has its setting already
+	}
 	if !on {
 		_, err := install(ctx, p, before, h)
 		return err
@@ -94,7 +97,7 @@ func withReference(c *catalog.Catalog, from *catalog.Header, r catalog.Reference
 	i := slices.IndexFunc(h.References, func(o catalog.Reference) bool { return c.Schema.Attribute(o.Attribute) == t })
 	switch {
 	case on && i >= 0 && h.References[i] == r:
-		return nil, catalog.Errorf(catalog.Unwilling, "the values of %s follow the entries that they name already", t.Name())
+		return from, nil
 	case !on && i < 0:
 		return nil, catalog.Errorf(catalog.Unwilling, "the values of %s do not follow the entries that they name", t.Name())
 	case !on:
