@@ -13,7 +13,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 # As releases are built: what is tested is what is released, and no C is compiled.
 export CGO_ENABLED = 0
 
-.PHONY: build run test test-go cases test-long simulation lint bench fuzz suites hbase hbase-stop clean
+.PHONY: build run test test-go cases test-long simulation race race-short lint bench fuzz suites findings hbase hbase-stop clean
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 
@@ -27,7 +27,7 @@ run: build
 # garbage collection takes up to a third of the CPU time of a package's tests.
 test: export GOGC = 400
 test:
-	@$(MAKE) --no-print-directory -j2 test-go lint simulation
+	@$(MAKE) --no-print-directory -j2 test-go lint simulation race-short
 
 # What takes longest comes first. integration has tests with leases of seconds, which a busy
 # machine cannot renew in time, so it begins when lint and what is compiled are nearly done.
@@ -43,6 +43,14 @@ cases:
 
 simulation:
 	nice $(GO) test ./txn -run '^TestSimulation$$'
+
+# Data races. The race detector needs a C compiler. make test runs race-short, whose test is a
+# whole server with branches and many connections.
+race-short: RACE = ./directory -run '^TestRaces$$'
+race: RACE = ./txn ./table/lsm ./partition/... ./directory/... ./server -skip '^TestSimulation$$' -timeout 2h
+race race-short:
+	@if command -v gcc >/dev/null; then CGO_ENABLED=1 nice $(GO) test -race -vet=off $(RACE); \
+	else echo "SKIPPED: data races (Debian's gcc and libc6-dev missing)"; fi
 
 lint:
 	@nice scripts/lint
@@ -80,6 +88,10 @@ fuzz:
 # Other projects' tests, which are fetched: see docs/suites.md.
 suites:
 	@scripts/suites
+
+# What other projects' packages do: see findings/README.md.
+findings:
+	@for f in findings/*.sh; do echo "$$f"; "$$f" || exit 1; done
 
 hbase:
 	$(GO) run ./internal/hbasetest/cmd/hbase-dev start -dir .hbase

@@ -17,6 +17,7 @@ import (
 const (
 	OIDManageDsaIT      = "2.16.840.1.113730.3.4.2"   // RFC 3296, section 3
 	OIDNoOp             = "1.3.6.1.4.1.4203.666.5.2"  // draft-zeilenga-ldap-noop
+	OIDNoOp12           = "1.3.6.1.4.1.4203.1.10.2"   // draft-zeilenga-ldap-noop, as UnboundID, OpenDJ and PingDirectory know it
 	OIDPermissiveModify = "1.2.840.113556.1.4.1413"   // [MS-ADTS], section 3.1.1.3.4.1.8
 	OIDRelaxRules       = "1.3.6.1.4.1.4203.666.5.12" // draft-zeilenga-ldap-relax
 	OIDTreeDelete       = "1.2.840.113556.1.4.805"    // draft-armijo-ldap-treedelete

@@ -61,12 +61,16 @@ var examples = []example{
 	{"ParseSortRequest", "\x30\x1a\x30\x0f\x04\x02sn\x80\x06\x32.5.13\x81\x01\xff\x30\x07\x04\x02cn\x81\x01\x00", control.SortRequest{Keys: []control.SortKey{
 		{Attribute: "sn", Rule: "2.5.13", Reverse: true}, {Attribute: "cn"}}}},
 
+	{"ParseSortRequest", "\x30\x10\x30\x0e\x04\x02cn\x04\x00\x01\x01\xff\x04\x00\x01\x01\xff", control.SortRequest{Keys: []control.SortKey{{Attribute: "cn", Reverse: true}}}}, // net-ldap
+
 	{"ParseViewRequest", "\x30\x0e\x02\x01\x01\x02\x01\x02\xa0\x06\x02\x01\x03\x02\x01\x04", control.ViewRequest{Before: 1, After: 2, Offset: 3, Count: 4}},
 	{"ParseViewRequest", "\x30\x0e\x02\x01\x00\x02\x01\x09\x81\x01a\x04\x03ctx", control.ViewRequest{After: 9, Value: []byte("a"), Context: []byte("ctx")}},
 	{"ParseViewRequest", "\x30\x08\x02\x01\x00\x02\x01\x00\x81\x00", control.ViewRequest{Value: []byte{}}},
 
 	{"ParseMatchedValues", "\x30\x0d\x87\x02cn\xa3\x07\x04\x02sn\x04\x01x", control.MatchedValues{Items: []filter.Filter{
 		&filter.Present{Attribute: "cn"}, &filter.Equal{Attribute: "sn", Value: []byte("x")}}}},
+	{"ParseMatchedValues", "\x30\x0b\xa9\x09\x82\x02cn\x81\x00\x83\x01x", control.MatchedValues{Items: []filter.Filter{ // UnboundID
+		&filter.Extensible{Attribute: "cn", Value: []byte("x")}}}},
 	{"ParseAssertion", "\xa0\x04\x87\x02cn", control.Assertion{Filter: filter.And{&filter.Present{Attribute: "cn"}}}},
 
 	{"ParseDereference", "\x30\x1b\x30\x10\x04\x06member\x30\x06\x04\x01c\x04\x01d\x30\x07\x04\x03\x61;b\x30\x00", control.Dereference{Specs: []control.DerefSpec{
@@ -77,6 +81,10 @@ var examples = []example{
 
 	{"ParseProxiedAuthorization", "", control.ProxiedAuthorization{}},
 	{"ParseProxiedAuthorization", "dn:cn=Fred", control.ProxiedAuthorization{AuthzID: "dn:cn=Fred"}},
+
+	{"ParseProxiedAuthorization", "\x04\x0adn:cn=Fred", control.ProxiedAuthorization{AuthzID: "dn:cn=Fred"}}, // Mozilla
+	{"ParseProxiedAuthorization", "\x04\x00", control.ProxiedAuthorization{}},
+	{"ParseProxiedAuthorization", "\x04\x0bdn:cn=Fred", control.ProxiedAuthorization{AuthzID: "\x04\x0bdn:cn=Fred"}},
 
 	{"ParseEffectiveRights", "", control.EffectiveRights{}},
 	{"ParseEffectiveRights", "dn:cn=Fred", control.EffectiveRights{AuthzID: text("dn:cn=Fred")}},
@@ -92,6 +100,8 @@ var examples = []example{
 	{"ParseSyncRequest", "\x30\x03\x0a\x01\x01", control.SyncRequest{}},
 	{"ParseSyncRequest", "\x30\x09\x0a\x01\x03\x04\x01c\x01\x01\xff", control.SyncRequest{Persist: true, Cookie: "c", Reload: true}},
 	{"ParseSyncRequest", "\x30\x06\x0a\x01\x03\x01\x01\x00", control.SyncRequest{Persist: true}},
+
+	{"ParseSyncRequest", "\x30\x06\x02\x01\x01\x01\x01\x00", control.SyncRequest{}}, // ldaptive
 
 	{"ParsePersistentSearch", "\x30\x09\x02\x01\x0f\x01\x01\x00\x01\x01\xff", control.PersistentSearch{Types: 15, ReturnECs: true}},
 	{"ParsePersistentSearch", "\x30\x09\x02\x01\x05\x01\x01\xff\x01\x01\x00", control.PersistentSearch{
@@ -110,6 +120,7 @@ var examples = []example{
 	{"ParseTransaction", "17.1", control.Transaction{ID: "17.1"}},
 	{"ParseEndTransaction", "\x30\x06\x04\x0417.1", control.EndTransaction{Commit: true, ID: "17.1"}},
 	{"ParseEndTransaction", "\x30\x06\x01\x01\xff\x04\x01x", control.EndTransaction{Commit: true, ID: "x"}},
+	{"ParseEndTransaction", "\x30\x07\x01\x01\x00\x8b\x02\x31\x37", control.EndTransaction{ID: "17"}}, // UnboundID
 	{"ParseEndTransaction", "\x30\x05\x01\x01\x00\x04\x00", control.EndTransaction{}},
 	{"ParseEndTransactionResult", "\x30\x03\x02\x01\x05", control.EndTransactionResult{Failed: 5}},
 	{"ParseEndTransactionResult", "\x30\x19\x02\x01\x05\x30\x14\x30\x12\x02\x01\x04\x30\x0d\x30\x06\x04\x01a\x04\x01b\x30\x03\x04\x01c", control.EndTransactionResult{

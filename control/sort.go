@@ -43,14 +43,20 @@ func ParseSortRequest(value []byte) (s SortRequest, err error) {
 	return s, err
 }
 
+// parseSortKey parses one key. Ruby's net-ldap (0.19) sends the rule and the order with universal
+// tags, twice, and an empty rule.
 func parseSortKey(r *ber.Reader) (k SortKey) {
 	outer := r.Enter(ber.Sequence)
 	k.Attribute = string(r.Bytes(ber.OctetString))
-	if r.At(ber.Context(0)) {
-		k.Rule = string(r.Bytes(ber.Context(0)))
-	}
-	if r.At(ber.Context(1)) {
-		k.Reverse = r.Bool(ber.Context(1))
+	for r.More() {
+		switch tag := r.Peek(); tag {
+		case ber.Boolean, ber.Context(1):
+			k.Reverse = r.Bool(tag)
+		case ber.OctetString:
+			k.Rule = string(r.Bytes(tag))
+		default:
+			k.Rule = string(r.Bytes(ber.Context(0)))
+		}
 	}
 	r.Leave(outer)
 	return k

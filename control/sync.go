@@ -46,7 +46,11 @@ type SyncRequest struct {
 func ParseSyncRequest(value []byte) (s SyncRequest, err error) {
 	mode := int64(0)
 	err = parse(value, func(r *ber.Reader) {
-		mode = r.IntIn(ber.Enumerated, refreshOnly, refreshAndPersist)
+		tag := ber.Enumerated
+		if r.At(ber.Integer) {
+			tag = ber.Integer // ldaptive (2.5.0)
+		}
+		mode = r.IntIn(tag, refreshOnly, refreshAndPersist)
 		if r.At(ber.OctetString) {
 			s.Cookie = string(r.Bytes(ber.OctetString))
 		}

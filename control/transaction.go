@@ -59,10 +59,18 @@ func ParseEndTransaction(value []byte) (e EndTransaction, err error) {
 		if r.At(ber.Boolean) {
 			e.Commit = r.Bool(ber.Boolean)
 		}
-		e.ID = string(r.Bytes(ber.OctetString))
+		tag := ber.OctetString
+		if r.At(responseValue) {
+			tag = responseValue
+		}
+		e.ID = string(r.Bytes(tag))
 	})
 	return e, err
 }
+
+// responseValue is the tag of the value in an ExtendedResponse. UnboundID's LDAP SDK for Java
+// (7.0.5) keeps this tag of the identifier that Start Transaction returned.
+const responseValue = ber.Tag(0x8b)
 
 // EndTransactionResult is the response value of End Transaction.
 //

@@ -1,11 +1,16 @@
 package directory_test
 
 import (
+	"bytes"
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	ldapwire "github.com/seed-4dac0d86/ldapd/wire"
+	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
 // everyRequest contains a request of each kind that has an answer, and the request's result
@@ -27,7 +32,8 @@ var everyRequest = []struct {
 
 // TestEveryControl checks the rules for all controls that are served. A control that does
 // not apply to an operation counts as unknown (RFC 4511, 4.1.11). A malformed control is
-// a protocolError, also if it occurs twice.
+// ignored if it is not critical and the operation changes nothing, and otherwise a protocolError.
+// A control that occurs twice is a protocolError.
 func TestEveryControl(t *testing.T) {
 	d := newDirectory(t, newPartition(t), directory.Options{})
 	s := d.NewSession(nil)
@@ -53,12 +59,16 @@ func TestEveryControl(t *testing.T) {
 					t.Errorf("%s on %T: %d, and critical %d", oid, e.request, got, gotCritical)
 				}
 			case oid == "2.16.840.1.113730.3.4.18": // the value of junk parses as a name, and no entry has the name
-				if got != op.ProtocolError || gotCritical != op.AuthorizationDenied {
+				if got != op.AuthorizationDenied || gotCritical != op.AuthorizationDenied {
 					t.Errorf("%s on %T, malformed: %d, and critical %d", oid, e.request, got, gotCritical)
 				}
 			case oid == "1.3.6.1.1.21.2": // the value is an identifier, and the control must be critical
 				if got != op.ProtocolError || gotCritical == e.code || gotTwice != op.ProtocolError {
 					t.Errorf("%s on %T: %d, critical and of no transaction %d, twice %d", oid, e.request, got, gotCritical, gotTwice)
+				}
+			case isRead(e.request) && oid != "2.25.220932908602969335986291669498557466831": // a branch is never ignored
+				if got != e.code || gotCritical != op.ProtocolError || gotTwice != op.ProtocolError {
+					t.Errorf("%s on %T, malformed: %d, critical %d, twice %d", oid, e.request, got, gotCritical, gotTwice)
 				}
 			case got != op.ProtocolError || gotCritical != op.ProtocolError || gotTwice != op.ProtocolError:
 				t.Errorf("%s on %T, malformed: %d, critical %d, twice %d", oid, e.request, got, gotCritical, gotTwice)
@@ -67,5 +77,50 @@ func TestEveryControl(t *testing.T) {
 				run(e.request) // bind again: the failed bind has made the session anonymous
 			}
 		}
+	}
+}
+
+// isRead reports whether a request changes nothing.
+func isRead(r op.Request) bool {
+	switch r.(type) {
+	case *op.Bind, *op.Search, *op.Compare:
+		return true
+	}
+	return false
+}
+
+// TestControlsOfClients checks what the clients of docs/protocol.md ("Encodings of clients") send,
+// on the wire.
+func TestControlsOfClients(t *testing.T) {
+	w := newPairWorld(t)
+	w.do(&op.Add{Name: "ou=tree,dc=example,dc=com", Attributes: attributes(lines("objectClass: organizationalUnit"))})
+	w.do(&op.Add{Name: "cn=x,ou=tree,dc=example,dc=com", Attributes: attributes(lines("objectClass: device"))})
+
+	// Ruby's net-ldap sends the controls of a Delete as a SEQUENCE.
+	ruby := wiretest.AppendRequest(nil, &op.Message{ID: 9, Request: &op.Delete{Name: "ou=tree,dc=example,dc=com"}, Controls: []op.Control{{OID: control.OIDTreeDelete, Critical: true}}})
+	i := bytes.IndexByte(ruby, 0xa0)
+	ruby[i] = byte(ber.Sequence)
+	m, err := ldapwire.Decode(ruby)
+	if err != nil || len(m.Controls) != 1 {
+		t.Fatal(m, err)
+	}
+	w.do(m.Request, m.Controls...)
+
+	// slapd's chain sends proxied authorization that is not critical. It is not ignored.
+	if o := w.run(&op.Extended{OID: control.OIDWhoAmI}, op.Control{OID: control.OIDProxiedAuthorization, Value: []byte("dn:")}); string(o.done.Value) != "" || o.done.Code != op.Success {
+		t.Errorf("anonymous: %+v", o.done)
+	}
+	// Mozilla's SDK puts the identity into an OCTET STRING.
+	if o := w.run(&op.Extended{OID: control.OIDWhoAmI}, op.Control{OID: control.OIDProxiedAuthorization, Value: []byte("\x04\x1edn:cn=1,ou=a,dc=example,dc=com")}); string(o.done.Value) != "dn:cn=1,ou=a,dc=example,dc=com" {
+		t.Errorf("identity in an OCTET STRING: %+v", o.done)
+	}
+	// UnboundID's SDK knows no-op by another OID.
+	if o := w.run(pairRequests[3], op.Control{OID: "1.3.6.1.4.1.4203.1.10.2", Critical: true}); o.done.Code != op.NoOperation {
+		t.Errorf("no-op: %+v", o.done)
+	}
+	// net-ldap's sort control, of which all elements have universal tags.
+	sort := op.Control{OID: control.OIDSortRequest, Value: []byte("\x30\x10\x30\x0e\x04\x02cn\x04\x00\x01\x01\xff\x04\x00\x01\x01\xff")}
+	if o := w.run(pairRequests[1], sort); !hasControl(o.done.Controls, control.OIDSortResponse) {
+		t.Errorf("sort: %+v", o.done)
 	}
 }

@@ -22,6 +22,9 @@ func Controls(r op.Request) map[string]bool {
 	return goes
 }
 
+// ControlText returns the OID and the name of a control.
+func ControlText(oid string) string { return request.ControlText(oid) }
+
 // SetListCheap sets search.ListCheap until the test ends. A paged search with more than n
 // candidates then sorts by an index, if an index has the order.
 func SetListCheap(t testing.TB, n int) {

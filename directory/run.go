@@ -147,7 +147,7 @@ func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Sear
 // extended runs an extended operation (RFC 4511, 4.12).
 func (d *Directory) extended(ctx context.Context, req *request.Request, m *op.Message, r *op.Extended, sink op.Sink) error {
 	if !req.Judge.MayUse(r.OID) {
-		return req.Judge.RefuseUse(r.OID)
+		return req.Judge.RefuseUse(r.OID, "extended operation "+r.OID)
 	}
 	switch r.OID {
 	case control.OIDWhoAmI:

@@ -262,14 +262,14 @@ func TestWatchControls(t *testing.T) {
 		controls []op.Control
 		want     op.Code
 	}{
-		{"no value", search(), []op.Control{{OID: sync}}, op.ProtocolError},
+		{"no value", search(), []op.Control{{OID: sync, Critical: true}}, op.ProtocolError},
 		{"mode 0", search(), []op.Control{syncControl(0)}, op.ProtocolError},
 		{"mode 2", search(), []op.Control{syncControl(2)}, op.ProtocolError},
 		{"mode 4", search(), []op.Control{syncControl(4)}, op.ProtocolError},
-		{"something behind", search(), []op.Control{{OID: sync, Value: append(syncControl(1).Value, 5, 0)}}, op.ProtocolError},
-		{"no changes", search(), []op.Control{{OID: psearch, Value: []byte{0x30, 9, 2, 1, 0, 1, 1, 0, 1, 1, 0}}}, op.ProtocolError},
-		{"unknown changes", search(), []op.Control{{OID: psearch, Value: []byte{0x30, 9, 2, 1, 16, 1, 1, 0, 1, 1, 0}}}, op.ProtocolError},
-		{"cut short", search(), []op.Control{{OID: psearch, Value: []byte{0x30, 3, 2, 1, 1}}}, op.ProtocolError},
+		{"something behind", search(), []op.Control{{OID: sync, Critical: true, Value: append(syncControl(1).Value, 5, 0)}}, op.ProtocolError},
+		{"no changes", search(), []op.Control{{OID: psearch, Critical: true, Value: []byte{0x30, 9, 2, 1, 0, 1, 1, 0, 1, 1, 0}}}, op.ProtocolError},
+		{"unknown changes", search(), []op.Control{{OID: psearch, Critical: true, Value: []byte{0x30, 9, 2, 1, 16, 1, 1, 0, 1, 1, 0}}}, op.ProtocolError},
+		{"cut short", search(), []op.Control{{OID: psearch, Critical: true, Value: []byte{0x30, 3, 2, 1, 1}}}, op.ProtocolError},
 		{"in pages", search(), []op.Control{good, page}, op.UnwillingToPerform},
 		{"both", search(), []op.Control{good, {OID: psearch, Value: []byte{0x30, 9, 2, 1, 1, 1, 1, 0, 1, 1, 0}}}, op.UnwillingToPerform},
 		{"following aliases", &op.Search{Base: "dc=example,dc=com", Deref: op.DerefAlways, Filter: filter.And{}}, []op.Control{good}, op.ProtocolError},

@@ -210,10 +210,14 @@ func (d *decoder) substring(f *Substrings) {
 func (d *decoder) extensible() Filter {
 	f := &Extensible{}
 	end := d.Enter(tagExtensible)
+	typeFirst := d.At(tagType) // UnboundID's LDAP SDK for Java (7.0.5), in matched values
+	if typeFirst {
+		f.Attribute = string(d.Bytes(tagType))
+	}
 	if d.At(tagRule) {
 		f.Rule = string(d.Bytes(tagRule))
 	}
-	if d.At(tagType) {
+	if !typeFirst && d.At(tagType) {
 		f.Attribute = string(d.Bytes(tagType))
 	}
 	f.Value = d.Bytes(tagValue)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
@@ -607,5 +609,64 @@ func TestBranchSlow(t *testing.T) {
 			t.Fatalf("merged in %v: %v", time.Since(began), err)
 		}
 		b.want("after the merge", b.at(b.db[0].Snapshot().Max(), "row00000"), "v")
+	})
+}
+
+// TestTouchedWithBranches checks what caches learn of commits while a branch is open, and that
+// the commits of the trunk, of a branch and of merges share nothing without a lock (make race).
+func TestTouchedWithBranches(t *testing.T) {
+	eachLive(t, func(t *testing.T, db *DB) {
+		const key = 7
+		ctx := t.Context()
+		tab := db.Table("data")
+		first := db.Snapshot()
+		defer first.Close()
+		ids := []entry.ID{{3}, {1}, {2}}
+		var all sync.WaitGroup
+		for _, id := range ids {
+			all.Go(func() {
+				for range 20 {
+					if _, err := db.Update(ctx, func(tx *Tx) error {
+						tx.Write(tab, put(fmt.Sprint(id[0]), "p", "x"))
+						tx.Touch(id, id)
+						tx.TouchKeys(9, key, 8, key)
+						return nil
+					}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Go(func() {
+			for i := range 20 {
+				b, err := db.CreateBranch(ctx, fmt.Sprint("b", i))
+				if err == nil {
+					_, err = b.Update(ctx, func(tx *Tx) error {
+						tx.Write(tab, put("branch", "p", "x"))
+						return nil
+					})
+				}
+				if err == nil && i%2 == 0 {
+					_, err = b.Merge(ctx, nil)
+				} else if err == nil {
+					err = b.Discard(ctx)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		all.Go(func() {
+			for range 100 {
+				if got, ok := db.Snapshot().TouchedWith(key, first.Ordinal()); ok && slices.Contains(got, entry.ID{}) {
+					t.Errorf("an id that no commit touched: %v", got)
+				}
+			}
+		})
+		all.Wait()
+		slices.SortFunc(ids, entry.ID.Compare)
+		if got, ok := db.Snapshot().TouchedWith(key, first.Ordinal()); !ok || !slices.Equal(got, ids) {
+			t.Errorf("touched with the key: %v, %t, want %v", got, ok, ids)
+		}
 	})
 }

@@ -77,7 +77,7 @@ func stageIn(ctx context.Context, db *DB, branch, row string) error {
 // runBranchCrash makes a server die at its n-th call to the store, counted from the
 // beginning of an operation. The seed decides about the operation, n and the faults.
 func runBranchCrash(w *world, seed uint64) *branchCrash {
-	batch, random := w.batch != nil, splitmix{seed}
+	batch, random := w.batch != nil, newSplitmix(seed)
 	op, n := crashOps[random.next()%uint64(len(crashOps))], 1+int(random.next()%crashWithin[batch])
 	defer func() {
 		if w.t.Failed() {

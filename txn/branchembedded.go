@@ -129,9 +129,16 @@ func (e *embedded) createBranch(ctx context.Context, name string) (b *Branch, er
 	return b, nil
 }
 
-// current returns the cell of a branch. The caller holds e.mu or e.branching.
+// current returns the cell of a branch. The caller does not hold e.mu.
 func (e *embedded) current(b *Branch) (revision.Cell, error) {
-	c := e.last.lines.cell(b.slot)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last.lines.current(b)
+}
+
+// current returns the cell of a branch that is in progress.
+func (l *lines) current(b *Branch) (revision.Cell, error) {
+	c := l.cell(b.slot)
 	if c.Incarnation != b.incarnation || !inProgress(c) {
 		return c, fmt.Errorf("%w: %s", ErrBranch, b.name)
 	}
@@ -181,7 +188,7 @@ func (e *embedded) updateBranch(ctx context.Context, b *Branch, fn func(*Tx) err
 // branchChange returns the commit of a transaction in a branch, and the commit's record.
 // The caller holds e.mu.
 func (e *embedded) branchChange(b *Branch, tx *Tx) (*change, *journal.Record, error) {
-	cell, err := e.current(b)
+	cell, err := e.last.lines.current(b)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -321,7 +328,7 @@ func (e *embedded) mergeChange(x *lineCheck, message []byte) (*change, error) {
 func (e *embedded) discardBranch(ctx context.Context, b *Branch) error {
 	return e.branch(ctx, func() error {
 		err := e.swap(ctx, func() (*change, error) {
-			c, err := e.current(b)
+			c, err := e.last.lines.current(b)
 			if err != nil {
 				return nil, err
 			}
@@ -339,7 +346,7 @@ func (e *embedded) discardBranch(ctx context.Context, b *Branch) error {
 func (e *embedded) parkBranch(ctx context.Context, b *Branch) error {
 	return e.branch(ctx, func() error {
 		return e.swap(ctx, func() (*change, error) {
-			c, err := e.current(b)
+			c, err := e.last.lines.current(b)
 			if err != nil {
 				return nil, err
 			}
@@ -353,7 +360,7 @@ func (e *embedded) parkBranch(ctx context.Context, b *Branch) error {
 func (e *embedded) renameBranch(ctx context.Context, b *Branch, name string) error {
 	return e.branch(ctx, func() error {
 		return e.swap(ctx, func() (*change, error) {
-			c, err := e.current(b)
+			c, err := e.last.lines.current(b)
 			if err != nil {
 				return nil, err
 			}

@@ -301,10 +301,10 @@ func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (p
 	}
 	tx.fillIn(p.head)
 	p.ordinal++
-	e.db.changes.touch(tx.ids, tx.keys, p.ordinal)
+	rec := tx.record(p.head)
+	e.db.changes.touch(rec.IDs, rec.Keys, p.ordinal)
 	b := table.Batch{Revision: p.head, Writes: writes, Urgent: tx.urgent}
 	b.Last = func(found table.Found) table.Write {
-		rec := tx.record(p.head)
 		rec.Rows = found.Over
 		if noting {
 			rec.Marks, rec.Beside = appendNotes(nil, tx.markRows), found.Beside

@@ -208,7 +208,7 @@ func (d *node) options(seed uint64) Options {
 		o.Lease *= 3 // this server only waits, so its lease can be renewed less often
 	}
 	o.Now = func() time.Time { return virtualTime().Add(d.skew) }
-	random := &splitmix{seed}
+	random := newSplitmix(seed)
 	o.random = random.next
 	return o
 }
@@ -217,12 +217,17 @@ func (d *node) options(seed uint64) Options {
 // simulation's clock begins in 2000, before the first possible revision.
 func virtualTime() time.Time { return time.Now().AddDate(26, 0, 0) }
 
-// splitmix is a small source of random numbers.
-type splitmix struct{ x uint64 }
+// splitmix is a small source of random numbers. Several goroutines may use it.
+type splitmix struct{ x atomic.Uint64 }
+
+func newSplitmix(seed uint64) *splitmix {
+	s := &splitmix{}
+	s.x.Store(seed)
+	return s
+}
 
 func (s *splitmix) next() uint64 {
-	s.x += 0x9e3779b97f4a7c15
-	z := s.x
+	z := s.x.Add(0x9e3779b97f4a7c15)
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
@@ -248,13 +253,13 @@ func (l *simLife) run() {
 	if l.w.net.past {
 		g.Go(func() {
 			h := &historian{l, context.WithValue(context.Background(), clientKey{}, 9), db}
-			h.run(&splitmix{l.seed + 1})
+			h.run(newSplitmix(l.seed + 1))
 		})
 	}
 	if l.w.branches {
 		g.Go(func() {
 			b := &simBrancher{l, context.WithValue(context.Background(), clientKey{}, 8), db}
-			b.run(&splitmix{l.seed + 2})
+			b.run(newSplitmix(l.seed + 2))
 		})
 	}
 	g.Wait()

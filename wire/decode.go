@@ -83,8 +83,9 @@ func (d *decoder) message() *op.Message {
 	// 0 is reserved for unsolicited notifications (RFC 4511, 4.1.1.1).
 	m.ID = int32(d.IntIn(ber.Integer, 1, maxInt))
 	m.Request = d.request()
-	if d.At(tagControls) {
-		m.Controls = d.controls()
+	switch t := d.Peek(); t {
+	case tagControls, ber.Sequence: // Ruby's net-ldap (0.19) sends those of a Delete as a SEQUENCE
+		m.Controls = d.controls(t)
 	}
 	d.Leave(end)
 	return m
@@ -270,9 +271,9 @@ func (d *decoder) extended() op.Request {
 // maxControls bounds the controls of a message.
 const maxControls = 128
 
-func (d *decoder) controls() []op.Control {
+func (d *decoder) controls(t ber.Tag) []op.Control {
 	var cs []op.Control
-	end := d.Enter(tagControls)
+	end := d.Enter(t)
 	for d.More() {
 		var c op.Control
 		one := d.Enter(ber.Sequence)

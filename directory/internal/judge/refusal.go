@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/acl"
+	"github.com/seed-4dac0d86/ldapd/op"
 )
 
 // A Refusal records what the access rules refused to a request.
@@ -17,20 +18,28 @@ type Refusal struct {
 // NoteIn sets where refusals are recorded, for the access log.
 func (j *Judge) NoteIn(r *Refusal) { j.refusal = r }
 
-// Refuse returns ErrAccess and records what the decision does not allow.
+// Refuse returns ErrAccess and records what the decision does not allow. If the requester has
+// the right to explain the rights on the entry, the error names the rules.
 func (j *Judge) Refuse(d *acl.Decision, q acl.Question) error {
-	if j.refusal != nil {
-		*j.refusal = Refusal{decision: d, question: q}
-	}
-	return ErrAccess
+	return j.refuse(&Refusal{decision: d, question: q}, d, ErrAccess.Diagnostic)
 }
 
-// RefuseUse returns ErrAccess and records the refused control or extended operation.
-func (j *Judge) RefuseUse(oid string) error {
+// RefuseUse returns an error and records the refused control or extended operation. what names
+// it for the client.
+func (j *Judge) RefuseUse(oid, what string) error {
+	return j.refuse(&Refusal{program: j.program, use: oid}, j.Always(), "the access rules do not allow the use of "+what)
+}
+
+func (j *Judge) refuse(r *Refusal, d *acl.Decision, text string) error {
 	if j.refusal != nil {
-		*j.refusal = Refusal{program: j.program, use: oid}
+		*j.refusal = *r
 	}
-	return ErrAccess
+	if d != nil && d.Entry(acl.Explain) {
+		text += ": " + r.String()
+	} else if r.program == nil {
+		return ErrAccess
+	}
+	return op.Errorf(op.InsufficientAccessRights, "%s", text)
 }
 
 // String returns the rules that denied the request. If no rule denied the request, it

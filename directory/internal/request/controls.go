@@ -1,6 +1,7 @@
 package request
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/control"
@@ -47,63 +48,48 @@ type Controls struct {
 // Waits reports whether the request is a search that waits for changes.
 func (c *Controls) Waits() bool { return c.Sync != nil || c.Persistent != nil }
 
-// CheckWait refuses controls that cannot be combined with a search that waits for
-// changes.
-func (c *Controls) CheckWait() error {
-	switch {
-	case c.At != nil:
-		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot read a past state")
-	case c.Sync != nil && c.Persistent != nil:
-		return op.Errorf(op.UnwillingToPerform, "content synchronization and persistent search exclude each other")
-	case c.Rights != nil:
-		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes cannot return effective rights")
-	case c.Paged != nil || c.Sort != nil:
-		return op.Errorf(op.UnwillingToPerform, "a search that waits for changes can be neither paged nor sorted")
-	}
-	return nil
-}
-
 // A servedControl is a control that requests may carry.
 type servedControl struct {
 	oid  string
+	name string
 	with operations // the operations that the control applies to
 	// take parses the control's value, checks the value against the request, and stores
 	// the result in the request's Controls. It returns an error if the control cannot be
-	// used. The error is protocolError if the value is malformed, or if the control must
-	// be critical and is not.
+	// used. An error that is not an op.Result means that the value is malformed.
 	take func(req *Request, m *op.Message, c *op.Control) error
 }
 
 // supported are the controls that the server supports. The server serves exactly these
 // controls and lists them in supportedControl.
 var supported = []servedControl{
-	{control.OIDManageDsaIT, all &^ extended, flag("ManageDsaIT", func(c *Controls) *bool { return &c.ManageDsaIT })},
-	{control.OIDPagedResults, withSearch, takePaged},
-	{control.OIDSortRequest, withSearch, takeSort},
-	{control.OIDViewRequest, withSearch, takeView},
-	{control.OIDMatchedValues, withSearch, takeMatched},
-	{control.OIDDereference, withSearch, takeDereference},
-	{control.OIDAssertion, all &^ extended, takeAssertion},
-	{control.OIDPreRead, withModify | withDelete | withModifyDN, takePreRead},
-	{control.OIDPostRead, withAdd | withModify | withModifyDN, takePostRead},
-	{control.OIDNoOp, updates | withPasswordModify | withEndTransaction, takeNoOp},
-	{control.OIDProxiedAuthorization, all, takeProxied},
-	{control.OIDAuthzIDRequest, withBind, flag("authorization identity", func(c *Controls) *bool { return &c.AuthzID })},
-	{control.OIDPasswordPolicy, withBind | withAdd | withModify | withCompare | withPasswordModify, flag("password policy", func(c *Controls) *bool { return &c.PasswordPolicy })},
-	{control.OIDAccountUsable, withSearch, flag("account usable", func(c *Controls) *bool { return &c.AccountUsable })},
-	{control.OIDEffectiveRights, withSearch, takeRights},
-	{control.OIDSessionTracking, all | withBind, takeTracking},
-	{control.OIDSubentries, withSearch, takeSubentries},
-	{control.OIDPermissiveModify, withModify, flag("permissive modify", func(c *Controls) *bool { return &c.Rules.Permissive })},
-	{control.OIDRelaxRules, updates, flag("relax rules", func(c *Controls) *bool { return &c.Rules.Relaxed })},
-	{control.OIDTreeDelete, withDelete, flag("tree delete", func(c *Controls) *bool { return &c.TreeDelete })},
-	{control.OIDDontUseCopy, withSearch | withCompare, flag("don't use copy", func(c *Controls) *bool { return &c.original })},
-	{control.OIDSyncRequest, withSearch, takeSync},
-	{control.OIDPersistentSearch, withSearch, takePersistent},
-	{control.OIDAt, withSearch | withCompare, takeAt},
-	{control.OIDToken, withSearch | withCompare | updates | withPasswordModify | withEndTransaction, takeToken},
-	{control.OIDTransaction, updates | withPasswordModify, takeTransaction},
-	{control.OIDBranch, withSearch | withCompare | updates | withPasswordModify, takeBranch},
+	{control.OIDManageDsaIT, "ManageDsaIT", all &^ extended, flag(func(c *Controls) *bool { return &c.ManageDsaIT })},
+	{control.OIDPagedResults, "paged results", withSearch, takePaged},
+	{control.OIDSortRequest, "sort", withSearch, takeSort},
+	{control.OIDViewRequest, "virtual list view", withSearch, takeView},
+	{control.OIDMatchedValues, "matched values", withSearch, takeMatched},
+	{control.OIDDereference, "dereference", withSearch, takeDereference},
+	{control.OIDAssertion, "assertion", all &^ extended, takeAssertion},
+	{control.OIDPreRead, "pre-read", withModify | withDelete | withModifyDN, takePreRead},
+	{control.OIDPostRead, "post-read", withAdd | withModify | withModifyDN, takePostRead},
+	{control.OIDNoOp, "no-op", updates | withPasswordModify | withEndTransaction, takeNoOp},
+	{control.OIDNoOp12, "no-op", updates | withPasswordModify | withEndTransaction, takeNoOp},
+	{control.OIDProxiedAuthorization, "proxied authorization", all, takeProxied},
+	{control.OIDAuthzIDRequest, "authorization identity", withBind, flag(func(c *Controls) *bool { return &c.AuthzID })},
+	{control.OIDPasswordPolicy, "password policy", withBind | withAdd | withModify | withCompare | withPasswordModify, flag(func(c *Controls) *bool { return &c.PasswordPolicy })},
+	{control.OIDAccountUsable, "account usable", withSearch, flag(func(c *Controls) *bool { return &c.AccountUsable })},
+	{control.OIDEffectiveRights, "effective rights", withSearch, takeRights},
+	{control.OIDSessionTracking, "session tracking", all | withBind, takeTracking},
+	{control.OIDSubentries, "subentries", withSearch, takeSubentries},
+	{control.OIDPermissiveModify, "permissive modify", withModify, flag(func(c *Controls) *bool { return &c.Rules.Permissive })},
+	{control.OIDRelaxRules, "relax rules", updates, flag(func(c *Controls) *bool { return &c.Rules.Relaxed })},
+	{control.OIDTreeDelete, "tree delete", withDelete, flag(func(c *Controls) *bool { return &c.TreeDelete })},
+	{control.OIDDontUseCopy, "don't use copy", withSearch | withCompare, flag(func(c *Controls) *bool { return &c.original })},
+	{control.OIDSyncRequest, "sync request", withSearch, takeSync},
+	{control.OIDPersistentSearch, "persistent search", withSearch, takePersistent},
+	{control.OIDAt, "at", withSearch | withCompare, takeAt},
+	{control.OIDToken, "token", withSearch | withCompare | updates | withPasswordModify | withEndTransaction, takeToken},
+	{control.OIDTransaction, "transaction specification", updates | withPasswordModify, takeTransaction},
+	{control.OIDBranch, "branch", withSearch | withCompare | updates | withPasswordModify, takeBranch},
 }
 
 // operations is a set of kinds of requests.
@@ -123,6 +109,7 @@ const (
 
 	updates  = withAdd | withModify | withDelete | withModifyDN
 	extended = withPasswordModify | withEndTransaction | withExtended
+	reads    = withBind | withSearch | withCompare
 	all      = withSearch | withCompare | updates | extended // all operations except Bind
 )
 
@@ -158,9 +145,11 @@ func operationsOf(r op.Request) operations {
 // TakeControls reads the controls of a request. A control that does not apply to the
 // operation counts as unknown. If an unknown control is critical, TakeControls returns an
 // error. Otherwise it ignores the control (RFC 4511, 4.1.11). The same holds for a control that
-// the requester may not use. If a known control other than session tracking occurs twice, the
-// result is protocolError.
+// the requester may not use, and in operations that change nothing for a control whose value is
+// malformed. If a known control other than session tracking occurs twice, the result is
+// protocolError.
 func TakeControls(req *Request, m *op.Message) error {
+	var taken controlSet
 	for i := range m.Controls {
 		c := &m.Controls[i]
 		k := served(c.OID, m.Request)
@@ -171,26 +160,61 @@ func TakeControls(req *Request, m *op.Message) error {
 			continue
 		}
 		if c.OID != control.OIDSessionTracking && slices.ContainsFunc(m.Controls[:i], func(d op.Control) bool { return d.OID == c.OID }) {
-			return op.Errorf(op.ProtocolError, "control %s was sent twice", c.OID)
+			return op.Errorf(op.ProtocolError, "control %s was sent twice", ControlText(c.OID))
 		}
 		if !req.Judge.MayUse(c.OID) {
-			if c.Critical {
-				return req.Judge.RefuseUse(c.OID)
+			if c.Critical || k.always() {
+				return req.Judge.RefuseUse(c.OID, "control "+ControlText(c.OID))
 			}
 			continue
 		}
-		if err := k.take(req, m, c); err != nil {
-			return err
+		if err := k.read(req, m, c); err != nil {
+			if c.Critical || k.always() || operationsOf(m.Request)&reads == 0 {
+				return err
+			}
+			continue
 		}
+		taken |= k.set()
 	}
-	return nil
+	return taken.check()
+}
+
+// read takes a control. The result for a malformed value is protocolError.
+func (k *servedControl) read(req *Request, m *op.Message, c *op.Control) error {
+	err := k.take(req, m, c)
+	var result *op.Result
+	if err == nil || errors.As(err, &result) {
+		return err
+	}
+	return op.Errorf(op.ProtocolError, "%s control: %v", k.name, err)
+}
+
+// The method "always" reports whether a control is never ignored, because the operation without
+// the control is another operation.
+func (k *servedControl) always() bool {
+	return k.oid == control.OIDProxiedAuthorization || k.oid == control.OIDTransaction || k.oid == control.OIDBranch
+}
+
+// A controlSet is a set of controls: bit n is the control supported[n].
+type controlSet uint64
+
+func (k *servedControl) set() controlSet {
+	return 1 << slices.IndexFunc(supported, func(o servedControl) bool { return o.oid == k.oid })
 }
 
 // served returns the control with an OID. It returns nil if the control is unknown, or if
 // the control does not apply to the request.
 func served(oid string, r op.Request) *servedControl {
+	if k := controlOf(oid); k != nil && k.with&operationsOf(r) != 0 {
+		return k
+	}
+	return nil
+}
+
+// controlOf returns the control with an OID, or nil.
+func controlOf(oid string) *servedControl {
 	for i := range supported {
-		if k := &supported[i]; k.oid == oid && k.with&operationsOf(r) != 0 {
+		if k := &supported[i]; k.oid == oid {
 			return k
 		}
 	}
@@ -201,8 +225,10 @@ func served(oid string, r op.Request) *servedControl {
 func GoesWith(oid string, r op.Request) bool { return served(oid, r) != nil }
 
 func unknownControl(oid string) error {
-	return op.Errorf(op.UnavailableCriticalExtension,
-		"control %s is not supported, or cannot be used with this operation", oid)
+	if controlOf(oid) != nil {
+		return op.Errorf(op.UnavailableCriticalExtension, "control %s cannot be used with this operation", ControlText(oid))
+	}
+	return op.Errorf(op.UnavailableCriticalExtension, "control %s is not supported", ControlText(oid))
 }
 
 // SupportedControls returns the OIDs that are the values of supportedControl.

@@ -25,9 +25,6 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	if req.Controls.At == nil {
 		return req.Newest(ctx)
 	}
-	if req.Controls.Rights != nil {
-		return nil, op.Errorf(op.UnwillingToPerform, "effective rights can be read only for the present state, not for the past")
-	}
 	if err := req.Judge.MayReadPast(); err != nil {
 		return nil, err
 	}

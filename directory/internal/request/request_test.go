@@ -24,7 +24,7 @@ func TestEndKeepsNothing(t *testing.T) {
 	req.Controls.ManageDsaIT = true
 	req.Judge.By(&acl.Program{})
 	req.Judge.NoteIn(&req.refusal)
-	if err := req.Judge.RefuseUse("1.1"); err == nil {
+	if err := req.Judge.RefuseUse("1.1", "1.1"); err == nil {
 		t.Error("nothing is refused")
 	}
 	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &known.Elements{}

@@ -17,7 +17,7 @@ import (
 func takePaged(req *Request, _ *op.Message, c *op.Control) error {
 	p, err := control.ParsePagedResults(c.Value)
 	if err != nil {
-		return malformed("paged results", err)
+		return err
 	}
 	req.Controls.Paged = &p
 	return nil
@@ -33,7 +33,7 @@ type sortRequest struct {
 func takeSort(req *Request, _ *op.Message, c *op.Control) error {
 	s, err := control.ParseSortRequest(c.Value)
 	if err != nil {
-		return malformed("sort", err)
+		return err
 	}
 	req.Controls.Sort = &sortRequest{Critical: c.Critical, Value: c.Value, Keys: s.Keys}
 	return nil
@@ -43,7 +43,7 @@ func takeSort(req *Request, _ *op.Message, c *op.Control) error {
 func takeView(req *Request, _ *op.Message, c *op.Control) error {
 	v, err := control.ParseViewRequest(c.Value)
 	if err != nil {
-		return malformed("virtual list view", err)
+		return err
 	}
 	req.Controls.Vlv = &v
 	return nil
@@ -58,7 +58,7 @@ const maxItems = 256
 func takeMatched(req *Request, _ *op.Message, c *op.Control) error {
 	m, err := control.ParseMatchedValues(c.Value)
 	if err != nil {
-		return malformed("matched values", err)
+		return err
 	}
 	if len(m.Items) > maxItems {
 		return op.Errorf(op.AdminLimitExceeded, "matched values control: it has %d items, and at most %d are served", len(m.Items), maxItems)
@@ -71,7 +71,7 @@ func takeMatched(req *Request, _ *op.Message, c *op.Control) error {
 func takeDereference(req *Request, _ *op.Message, c *op.Control) error {
 	d, err := control.ParseDereference(c.Value)
 	if err != nil {
-		return malformed("dereference", err)
+		return err
 	}
 	if len(d.Specs) > maxItems {
 		return op.Errorf(op.AdminLimitExceeded, "dereference control: it has %d attributes to follow, and at most %d are served", len(d.Specs), maxItems)
@@ -87,7 +87,7 @@ func takeDereference(req *Request, _ *op.Message, c *op.Control) error {
 		case slices.ContainsFunc(d.Specs[:i], same):
 			return op.Errorf(op.ProtocolError, "dereference control: %s occurs twice", text)
 		case c.Critical && (t == nil || !known.IsName(t)):
-			return op.Errorf(op.UnavailableCriticalExtension, "dereference control: %q is not an attribute whose values are names", text)
+			return op.Errorf(op.UnavailableCriticalExtension, "dereference control ("+control.OIDDereference+"): %q is not an attribute whose values are names", text)
 		}
 	}
 	req.Controls.Dereference = d.Specs
@@ -98,7 +98,7 @@ func takeDereference(req *Request, _ *op.Message, c *op.Control) error {
 func takeAssertion(req *Request, _ *op.Message, c *op.Control) error {
 	a, err := control.ParseAssertion(c.Value)
 	if err != nil {
-		return malformed("assertion", err)
+		return err
 	}
 	req.Controls.Assertion = a.Filter
 	return nil
@@ -107,45 +107,45 @@ func takeAssertion(req *Request, _ *op.Message, c *op.Control) error {
 // takePreRead reads a pre-read control (RFC 4527), which requests the entry as it was
 // before the change.
 func takePreRead(req *Request, _ *op.Message, c *op.Control) (err error) {
-	req.Controls.PreRead, err = selection("pre-read", c)
+	req.Controls.PreRead, err = selection(c)
 	return err
 }
 
 // takePostRead reads a post-read control (RFC 4527), which requests the entry as it is
 // after the change.
 func takePostRead(req *Request, _ *op.Message, c *op.Control) (err error) {
-	req.Controls.PostRead, err = selection("post-read", c)
+	req.Controls.PostRead, err = selection(c)
 	return err
 }
 
 // selection returns the attributes that a read entry control requests. The result is
 // never nil.
-func selection(name string, c *op.Control) ([]string, error) {
+func selection(c *op.Control) ([]string, error) {
 	e, err := control.ParseReadEntry(c.Value)
 	if err != nil {
-		return nil, malformed(name, err)
+		return nil, err
 	}
 	return e.Attributes, nil
 }
 
 func takeNoOp(req *Request, _ *op.Message, c *op.Control) error {
+	if req.Controls.NoOp {
+		return op.Errorf(op.ProtocolError, "no-op control: it was sent twice, under two OIDs")
+	}
 	req.Controls.NoOp, req.Controls.Rules.Trial = true, true
-	return noValue("no-op", c)
+	return control.NoValue(c.Value)
 }
 
 // takeProxied reads a proxied authorization control, whose value is an authorization
-// identity. The control must be critical (RFC 4370, 3), because a server that does not
-// know the control would otherwise run the request as another identity.
+// identity. Clients must make the control critical (RFC 4370, 3). OpenLDAP's slapd does so only
+// if it is configured to, so the control counts as critical even if it is not.
 func takeProxied(req *Request, m *op.Message, c *op.Control) error {
 	if operationsOf(m.Request) == withEndTransaction { // RFC 5805, 4.4
 		return op.Errorf(op.ProtocolError, "proxied authorization control: send it with the start of a transaction, not with its end")
 	}
-	if !c.Critical {
-		return op.Errorf(op.ProtocolError, "proxied authorization control: it must be critical")
-	}
 	p, err := control.ParseProxiedAuthorization(c.Value)
 	if err != nil {
-		return malformed("proxied authorization", err)
+		return err
 	}
 	req.Controls.Proxied = &p.AuthzID
 	return nil
@@ -155,7 +155,7 @@ func takeProxied(req *Request, m *op.Message, c *op.Control) error {
 func takeRights(req *Request, _ *op.Message, c *op.Control) error {
 	r, err := control.ParseEffectiveRights(c.Value)
 	if err != nil {
-		return malformed("effective rights", err)
+		return err
 	}
 	req.Controls.Rights = &r
 	return nil
@@ -167,7 +167,7 @@ func takeRights(req *Request, _ *op.Message, c *op.Control) error {
 func takeTracking(req *Request, _ *op.Message, c *op.Control) error {
 	s, err := control.ParseSessionTracking(c.Value)
 	if err != nil {
-		return malformed("session tracking", err)
+		return err
 	}
 	req.Controls.Sessions = append(req.Controls.Sessions, s)
 	return nil
@@ -191,7 +191,7 @@ func (v visibility) Hides(k *known.Elements, e *entry.Entry) bool {
 func takeSubentries(req *Request, _ *op.Message, c *op.Control) error {
 	s, err := control.ParseSubentries(c.Value)
 	if err != nil {
-		return malformed("subentries", err)
+		return err
 	}
 	req.Controls.Visible = EntriesOnly
 	if s.Visible {
@@ -203,7 +203,7 @@ func takeSubentries(req *Request, _ *op.Message, c *op.Control) error {
 func takeSync(req *Request, _ *op.Message, c *op.Control) error {
 	s, err := control.ParseSyncRequest(c.Value)
 	if err != nil {
-		return malformed("sync request", err)
+		return err
 	}
 	req.Controls.Sync = &s
 	return nil
@@ -213,7 +213,7 @@ func takeSync(req *Request, _ *op.Message, c *op.Control) error {
 func takePersistent(req *Request, _ *op.Message, c *op.Control) error {
 	p, err := control.ParsePersistentSearch(c.Value)
 	if err != nil {
-		return malformed("persistent search", err)
+		return err
 	}
 	req.Controls.Persistent = &p
 	return nil
@@ -223,7 +223,7 @@ func takePersistent(req *Request, _ *op.Message, c *op.Control) error {
 func takeAt(req *Request, _ *op.Message, c *op.Control) error {
 	m, err := past.ParsePointInTime(string(c.Value))
 	if err != nil {
-		return malformed("at", err)
+		return err
 	}
 	req.Controls.At = &m
 	return nil
@@ -235,10 +235,10 @@ func takeAt(req *Request, _ *op.Message, c *op.Control) error {
 func takeToken(req *Request, m *op.Message, c *op.Control) (err error) {
 	if operationsOf(m.Request)&(withSearch|withCompare) == 0 {
 		req.Controls.Token = true
-		return noValue("token", c)
+		return control.NoValue(c.Value)
 	}
 	if req.Controls.atLeast, err = revision.Parse(string(c.Value)); err != nil {
-		return malformed("token", err)
+		return err
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func takeTransaction(req *Request, _ *op.Message, c *op.Control) error {
 	}
 	t, err := control.ParseTransaction(c.Value)
 	if err != nil {
-		return malformed("transaction specification", err)
+		return err
 	}
 	req.Controls.Transaction = &t.ID
 	return nil
@@ -266,30 +266,20 @@ func takeBranch(req *Request, _ *op.Message, c *op.Control) error {
 	}
 	b, err := control.ParseBranch(c.Value)
 	if err != nil {
-		return malformed("branch", err)
+		return err
 	}
 	req.Controls.Branch = &b.Name
 	return nil
 }
 
-// malformed returns the result for a control whose value cannot be parsed.
-func malformed(name string, err error) error {
-	return op.Errorf(op.ProtocolError, "%s control: %v", name, err)
-}
-
 // flag returns a function that reads a control without a value. The function sets a field
 // of the request's controls.
-func flag(name string, field func(*Controls) *bool) func(*Request, *op.Message, *op.Control) error {
+func flag(field func(*Controls) *bool) func(*Request, *op.Message, *op.Control) error {
 	return func(req *Request, _ *op.Message, c *op.Control) error {
+		if err := control.NoValue(c.Value); err != nil {
+			return err
+		}
 		*field(&req.Controls) = true
-		return noValue(name, c)
+		return nil
 	}
-}
-
-// noValue returns an error if a control has a value although it must have none.
-func noValue(name string, c *op.Control) error {
-	if err := control.NoValue(c.Value); err != nil {
-		return malformed(name, err)
-	}
-	return nil
 }

@@ -47,7 +47,7 @@ func ResolveOrder(req *request.Request) ([]partition.SortKey, error) {
 func Unsorted(req *request.Request, e *SortError) error {
 	SortResponse(req, e.Code, e.attribute)
 	if req.Controls.Sort.Critical {
-		return op.Errorf(op.UnavailableCriticalExtension, "sort control: %s", e.Text)
+		return op.Errorf(op.UnavailableCriticalExtension, "sort control ("+control.OIDSortRequest+"): %s", e.Text)
 	}
 	return nil
 }

@@ -37,8 +37,8 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 	if err := l.checkRead(ctx, top(req)); err != nil {
 		return err
 	}
-	if req.IsPast() || req.Controls.Waits() || req.Controls.Vlv != nil {
-		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but no sorting, list views, persistent searches or past states", title)
+	if c := &req.Controls; req.IsPast() || c.Waits() || c.Vlv != nil || c.Assertion != nil || c.Rights != nil {
+		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but no sorting, list views, assertions, effective rights, persistent searches or past states", title)
 	}
 	p, done, err := results.OpenPage(req, r)
 	if done || err != nil {

@@ -11,10 +11,10 @@ import (
 // searchSingle runs a search whose base is a single entry without entries below it.
 func searchSingle(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, entry func(context.Context, *request.Request) (*Entry, error)) error {
 	if req.Controls.Waits() {
-		if err := req.Controls.CheckWait(); err != nil {
-			return err
-		}
 		return op.Errorf(op.UnwillingToPerform, "the root DSE, the subschema and cn=config cannot be watched for changes")
+	}
+	if req.Controls.Rights != nil {
+		return op.Errorf(op.UnwillingToPerform, "the root DSE, the subschema and cn=config have no effective rights to read")
 	}
 	s, err := req.State(ctx)
 	if err != nil {

@@ -24,9 +24,6 @@ type content struct{ search.Stream }
 
 // Run runs a search that waits for changes.
 func Run(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
-	if err := req.Controls.CheckWait(); err != nil {
-		return err
-	}
 	if req.Controls.Sync != nil {
 		return synchronize(ctx, req, name, r, sink)
 	}
