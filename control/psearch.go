@@ -45,8 +45,7 @@ func ParsePersistentSearch(value []byte) (p PersistentSearch, err error) {
 }
 
 // EntryChange is the value of the entry change notification control. EntryChange has no
-// changeNumber, because the number would be the revision. A revision has more than four
-// octets, and JNDI clients fail on such an INTEGER.
+// changeNumber, because a change gets its number only when it is settled, which is later.
 //
 // See draft-ietf-ldapext-psearch-03, section 5:
 //

@@ -3,12 +3,23 @@ package directory_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/revision"
+	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/lsm"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
 // changesOf makes a search, usually of the changelog or of the monitor. It returns the
@@ -111,5 +122,162 @@ func TestChangelogPaged(t *testing.T) {
 	}
 	if !slices.Equal(all, paged) {
 		t.Errorf("by pages:\n%q\nwant:\n%q", paged, all)
+	}
+}
+
+// TestChangeNumbers checks that change numbers are small and have no gaps, that all servers show
+// the same ones, and that restarts and collections do not change them.
+func TestChangeNumbers(t *testing.T) {
+	t.Run("embedded", func(t *testing.T) {
+		s, err := lsm.Open(lsm.Options{Path: "store", FS: vfs.NewMem()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		testChangeNumbers(t, s, newServer(t, s))
+	})
+	t.Run("two servers", func(t *testing.T) {
+		s := tabletest.NewMem()
+		testChangeNumbers(t, s, newServer(t, s), newServer(t, s))
+	})
+}
+
+func testChangeNumbers(t *testing.T, s table.Store, cs ...*client) {
+	cs[0].must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
+	catchUp := func() {
+		for _, c := range cs {
+			if err := c.p.CatchUp(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range 8 {
+		catchUp()
+		c, uid := cs[i%len(cs)], fmt.Sprint("u", i)
+		c.addPerson(uid)
+		c.must("modify", "dn: uid="+uid+",dc=example,dc=com", "replace sn: "+fmt.Sprint(i))
+		c.must("modifydn", "dn: uid="+uid+",dc=example,dc=com", "rdn: uid=n"+fmt.Sprint(i))
+		_, err := c.p.Update(t.Context(), partition.By{Name: admin}, func(tx *partition.Tx) error {
+			for j := range 5 {
+				if _, err := tx.Add(t.Context(), mustName(t, fmt.Sprintf("cn=%d-%d,dc=example,dc=com", i, j)), attributes(lines("objectClass: device")), false); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	catchUp()
+	all := cs[0].numbered("(objectClass=changeLogEntry)")
+	for len(all) < 1+8*(3+5) { // until the last commit is settled
+		time.Sleep(time.Millisecond)
+		all = cs[0].numbered("(objectClass=changeLogEntry)")
+	}
+	last := all[len(all)-1].number
+	for i, c := range all {
+		if before := all[max(0, i-1)].number; i > 0 && (c.number <= before || c.number > before+2) {
+			t.Errorf("number %d follows %d", c.number, before)
+		}
+	}
+	// After half of the history is removed, the other half has the same numbers. The second
+	// server has not counted before.
+	kept := len(all) / 2
+	if _, err := maintain.Collect(t.Context(), cs[0].p, maintain.CollectOptions{Retention: time.Since(all[kept-1].at.Time())}); err != nil {
+		t.Fatal(err)
+	}
+	for all[0].at <= past.Horizon(cs[0].p) {
+		all = all[1:]
+	}
+	if len(cs) == 1 { // the store has one server at a time
+		if err := cs[0].p.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cs = nil
+	}
+	cs = append(cs, newServer(t, s))
+	for i, c := range cs {
+		if got := c.numbered("(objectClass=changeLogEntry)"); !slices.Equal(got, all) {
+			t.Errorf("server %d shows %v, want %v", i, got, all)
+		}
+		for f, want := range map[string][]numberedChange{
+			"(changeNumber>=%d)": all[5:], "(changeNumber<=%d)": all[:6], "(changeNumber=%d)": all[5:6],
+			"(|(changeNumber=%[1]d)(changeNumber=%[1]d)(changeNumber=999999))": all[5:6],
+			"(&(changeNumber>=%[1]d)(!(changeNumber>=%[1]d)))":                 nil,
+		} {
+			if got := c.numbered(fmt.Sprintf(f, all[5].number)); !slices.Equal(got, want) {
+				t.Errorf("server %d, %s: %v, want %v", i, f, got, want)
+			}
+		}
+		dse := c.do("search", "base: ", "scope: base", "attrs: firstChangeNumber lastChangeNumber")
+		first, _ := strconv.Atoi(valueIn(dse, "firstChangeNumber"))
+		until, _ := strconv.Atoi(valueIn(strings.TrimSuffix(dse, "\n0\n"), "lastChangeNumber"))
+		if first <= all[0].number-3 || first > all[0].number || until < last || until > last+2 {
+			t.Errorf("server %d: %s\nwant %d to %d", i, dse, all[0].number, last)
+		}
+		if out := c.do("search", "base: cn=changelog", "scope: one", fmt.Sprintf("filter: (changeNumber>=%d)", uint64(all[0].at))); !strings.HasPrefix(out, "53 ") {
+			t.Errorf("a number of an earlier version: %s", out)
+		}
+	}
+}
+
+type numberedChange struct {
+	number int
+	at     table.Revision
+	entry  string
+}
+
+// numbered returns the changes that a filter selects in the changelog.
+func (c *client) numbered(filter string) (all []numberedChange) {
+	c.t.Helper()
+	entries, done := changesOf(c.t, c.s, "cn=changelog", op.SingleLevel, filter, "changeNumber changeRevision targetDN")
+	if done.Code != op.Success {
+		c.t.Fatal(&done.Result)
+	}
+	for _, e := range entries {
+		at, err := revision.Parse(valueIn(e, "changeRevision"))
+		if err != nil || fmt.Sprint(number(e)) != valueIn(e, "changeNumber") {
+			c.t.Fatalf("%s: %v", e, err)
+		}
+		all = append(all, numberedChange{number(e), at, valueIn(e, "targetDN")})
+	}
+	return all
+}
+
+// TestSharedNumber checks the names of changes of a commit that has more changes than entries.
+func TestSharedNumber(t *testing.T) {
+	c := newServer(t, tabletest.NewMem())
+	c.must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
+	for _, uid := range []string{"a", "b"} {
+		c.addPerson(uid)
+	}
+	_, err := c.p.Update(t.Context(), partition.By{Name: admin}, func(tx *partition.Tx) error {
+		for _, uid := range []string{"a", "b"} {
+			name := mustName(t, "uid="+uid+",dc=example,dc=com")
+			if err := tx.Modify(t.Context(), name, changes(lines("replace title: T"))); err != nil {
+				return err
+			}
+			if err := tx.Rename(t.Context(), name, mustName(t, "uid="+uid+uid)[0], true, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ := changesOf(t, c.s, "cn=changelog", op.SingleLevel, "(&(changeNumber>=4)(|(changeType=modrdn)(changeType=modify)))", "changeType")
+	var names []string
+	for _, e := range all {
+		name, _, _ := strings.Cut(strings.TrimPrefix(e, "dn: "), "\n")
+		if got, done := changesOf(t, c.s, name, op.BaseObject, "(objectClass=*)", "changeType"); len(got) != 1 || got[0] != e {
+			t.Errorf("by its name: %q, %v", got, &done.Result)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) != 4 || len(slices.Compact(names)) != 4 {
+		t.Errorf("%q", all)
 	}
 }

@@ -3,6 +3,7 @@ package directory_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -116,21 +117,22 @@ func TestChangelogByRules(t *testing.T) {
 }
 
 // changesBefore returns the changeNumber of the n-th change in the changelog.
-func (c *client) changesBefore(n int) string {
+func (c *client) changesBefore(n int) int {
 	c.t.Helper()
 	entries, _ := changesOf(c.t, c.s, "cn=changelog", op.SingleLevel, "(objectClass=changeLogEntry)", "changeNumber")
 	return number(entries[n-1])
 }
 
-func number(e string) string {
+func number(e string) int {
 	n, _, _ := strings.Cut(strings.TrimPrefix(e, "dn: changeNumber="), ",")
 	n, _, _ = strings.Cut(n, "+")
-	return n
+	i, _ := strconv.Atoi(n)
+	return i
 }
 
 // loggedAfter is like logged, but returns only the changes whose changeNumber is greater
 // than n.
-func (c *client) loggedAfter(n string) []string {
+func (c *client) loggedAfter(n int) []string {
 	c.t.Helper()
 	entries, _ := changesOf(c.t, c.s, "cn=changelog", op.SingleLevel, "(objectClass=changeLogEntry)", "1.1")
 	behind := slices.IndexFunc(entries, func(e string) bool { return number(e) > n })
@@ -232,17 +234,17 @@ func (f filler) tryPerson(name string) {
 // returns how many changes the user is shown, and how many changes there are.
 func (p *twins) compareWithPast(c *client) (seen, whole int) {
 	user := c.s
-	entries, _ := changesOf(p.t, p.admins[0], "cn=changelog", op.SingleLevel, "(objectClass=changeLogEntry)", "changeRevision targetEntryUUID changeNumber")
+	entries, _ := changesOf(p.t, p.admins[0], "cn=changelog", op.SingleLevel, "(objectClass=changeLogEntry)", "changeRevision targetEntryUUID")
 	whole = len(entries)
-	shown := map[string][]string{} // by change number and entry: what the changes say
-	mine, _ := changesOf(p.t, user, "cn=changelog", op.SingleLevel, "(objectClass=changeLogEntry)", "changeType targetEntryUUID changeNumber targetDN changes newRDN newSuperior")
+	shown := map[string][]string{} // by commit and entry: what the changes say
+	mine, _ := changesOf(p.t, user, "cn=changelog", op.SingleLevel, "(objectClass=changeLogEntry)", "changeType targetEntryUUID changeRevision targetDN changes newRDN newSuperior")
 	for _, e := range mine {
-		key := valueIn(e, "changeNumber") + " " + valueIn(e, "targetEntryUUID")
+		key := valueIn(e, "changeRevision") + " " + valueIn(e, "targetEntryUUID")
 		shown[key] = append(shown[key], e)
 	}
 	checked := map[string]bool{}
 	for _, e := range entries {
-		key := valueIn(e, "changeNumber") + " " + valueIn(e, "targetEntryUUID")
+		key := valueIn(e, "changeRevision") + " " + valueIn(e, "targetEntryUUID")
 		if checked[key] || valueIn(e, "targetEntryUUID") == "" {
 			continue
 		}
@@ -259,7 +261,7 @@ func (p *twins) compareWithPast(c *client) (seen, whole int) {
 // compareChange compares what the user is shown of one change with the states before and
 // after the change.
 func (p *twins) compareChange(c *client, change string, shown []string) {
-	number, id := valueIn(change, "changeNumber"), valueIn(change, "targetEntryUUID")
+	id := valueIn(change, "targetEntryUUID")
 	after, err := revision.Parse(valueIn(change, "changeRevision"))
 	if err != nil {
 		p.t.Fatal(err)
@@ -284,7 +286,7 @@ func (p *twins) compareChange(c *client, change string, shown []string) {
 	}
 	// A rename of a superior is no change of the entry.
 	if got != want && !(want == "modrdn" && (got == "modrdn modify" || got == "modify" || got == "")) {
-		p.t.Errorf("change %s of %s: %q, want %q\nbefore %s\nafter %s\nshown %q", number, id, got, want, was, is, shown)
+		p.t.Errorf("change %s of %s: %q, want %q\nbefore %s\nafter %s\nshown %q", after, id, got, want, was, is, shown)
 	}
 	for _, e := range shown {
 		for line := range strings.SplitSeq(valueIn(e, "changes"), "; ") {
@@ -293,7 +295,7 @@ func (p *twins) compareChange(c *client, change string, shown []string) {
 				continue
 			}
 			if !strings.Contains(was+is, "  "+a+": "+v+"\n") {
-				p.t.Errorf("change %s of %s has %s=%s, which the past does not show\nbefore %s\nafter %s", number, id, a, v, was, is)
+				p.t.Errorf("change %s of %s has %s=%s, which the past does not show\nbefore %s\nafter %s", after, id, a, v, was, is)
 			}
 		}
 	}

@@ -143,6 +143,10 @@ func BenchmarkGroups(b *testing.B) {
 			b.ReportMetric(float64(n), "entries")
 		})
 	}
+	for _, attribute := range []string{"uid", "memberOf", "isMemberOf"} {
+		rs := search("(objectClass=account)", attribute)
+		b.Run("All/"+attribute, func(b *testing.B) { run(b, s, op.Success, *treePeople, rs) })
+	}
 	var many []op.Request // each request is for another person; most groups of a person are cached by earlier requests
 	for i := range min(*treePeople, 1000) {
 		many = append(many, search(fmt.Sprintf("(uid=u%d)", i), "isMemberOf")...)

@@ -21,6 +21,8 @@ import (
 // A Change is what one commit did to one entry, with the identity that made the commit.
 type Change struct {
 	Revision table.Revision
+	// Commit is the commit, in a change that Changes or ChangesSeen streams.
+	Commit *changes.Change
 	// Number is the position of the change in its commit, from 0.
 	Number int
 	By     partition.By
@@ -60,20 +62,22 @@ func (r *Record) newName(c *op.ModifyDN) string {
 	return c.NewRDN + "," + superior
 }
 
-// Changes streams the changes of the commits that s shows after a revision, in the order
-// of their revisions. s must show the state at one revision, like the snapshots that
-// changes.Settled and Partition.At return. Changes compares the states before and after
-// each commit. To record the changes instead would make every commit more expensive,
-// although few readers need them.
-func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot, after table.Revision) iter.Seq2[*Change, error] {
+// Changes streams the changes of commits. It compares the states before and after each
+// commit. To record the changes instead would make every commit more expensive, although few
+// readers need them.
+func Changes(ctx context.Context, p *partition.Partition, commits iter.Seq2[*changes.Change, error]) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
-		for c, err := range changes.ShownAfter(ctx, s, after) {
+		for c, err := range commits {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			for x, err := range Of(ctx, p, c) {
-				if !yield(x, err) || err != nil {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if x.Commit = c; !yield(x, nil) {
 					return
 				}
 			}

@@ -42,7 +42,7 @@ func Log(ctx context.Context, p *partition.Partition, w io.Writer, o LogOptions)
 	if err := l.prepare(ctx); err != nil {
 		return 0, err
 	}
-	for c, err := range Changes(ctx, p, o.Until, o.Since) {
+	for c, err := range Changes(ctx, p, changes.ShownAfter(ctx, o.Until, o.Since)) {
 		if err != nil {
 			return n, err
 		}

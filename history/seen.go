@@ -43,9 +43,9 @@ type Sight struct {
 // comparing the two states. An entry that becomes visible appears as an add, and an
 // entry that becomes invisible appears as a delete. If the reader may see no difference,
 // there is no change.
-func ChangesSeen(ctx context.Context, p *partition.Partition, s *partition.Snapshot, after table.Revision, lens Lens) iter.Seq2[*Change, error] {
+func ChangesSeen(ctx context.Context, p *partition.Partition, commits iter.Seq2[*changes.Change, error], lens Lens) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
-		for c, err := range changes.ShownAfter(ctx, s, after) {
+		for c, err := range commits {
 			var all []*Change
 			if err == nil {
 				all, err = seenOf(ctx, p, c, lens)
@@ -55,7 +55,7 @@ func ChangesSeen(ctx context.Context, p *partition.Partition, s *partition.Snaps
 				return
 			}
 			for i, x := range all {
-				x.Number = i
+				x.Commit, x.Number = c, i
 				if !yield(x, nil) {
 					return
 				}

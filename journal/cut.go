@@ -51,6 +51,9 @@ func (l *Log) Cut(ctx context.Context, r table.Revision, branches bool) error {
 	if err := l.cutCheckpoints(ctx, r); err != nil {
 		return err
 	}
+	if err := l.cutMarks(ctx, r); err != nil {
+		return err
+	}
 	servers, err := l.Servers(ctx)
 	for owner := range servers {
 		if err == nil {

@@ -10,6 +10,8 @@
 //	                          time, and a token while it is being made; for a
 //	                          deleted checkpoint: 0, revision, time of deletion
 //	row "collected"           family c, column a: how far garbage was collected
+//	row "numbers"             family c, column a: the first change number (see Mark);
+//	                          row "numbers" + revision: a later one
 //	row "clock"               family c, column a: a cell written to read the store's clock
 //	row "servers"             family c, one column per server: its description of itself
 //

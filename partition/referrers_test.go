@@ -86,7 +86,7 @@ func pairs(t *testing.T, s *partition.Snapshot) (pairs []string) {
 		names = append(names, dn.NewName(member(i)))
 	}
 	types := []*schema.AttributeType{s.Schema().Attribute("member"), s.Schema().Attribute("uniqueMember")}
-	found, err := referrers.Of(ctx, s, names, types, 0, nil)
+	found, err := referrers.Of(ctx, s, names, types, 0, nil, nil)
 	must(t, err)
 	if !slices.IsSortedFunc(found, func(a, b referrers.Referrer) int { return cmp.Or(a.ID.Compare(b.ID), a.Of-b.Of) }) {
 		t.Errorf("%v are not sorted", found)
@@ -236,7 +236,7 @@ func TestReferrersOfManyGroups(t *testing.T) {
 	s := p.Snapshot()
 	defer s.Close()
 	for _, when := range []string{"from the store", "from memory"} {
-		found, err := referrers.Of(context.Background(), s, []*dn.Name{dn.NewName(member(1)), dn.NewName(member(0))}, []*schema.AttributeType{s.Schema().Attribute("member")}, 0, nil)
+		found, err := referrers.Of(context.Background(), s, []*dn.Name{dn.NewName(member(1)), dn.NewName(member(0))}, []*schema.AttributeType{s.Schema().Attribute("member")}, 0, nil, nil)
 		must(t, err)
 		if len(found) != groups || slices.ContainsFunc(found, func(r referrers.Referrer) bool { return r.Of != 1 }) {
 			t.Errorf("%s: %d groups, want %d", when, len(found), groups)
@@ -260,7 +260,7 @@ func TestReferrersRoundTrips(t *testing.T) {
 		types := []*schema.AttributeType{s.Schema().Attribute("member"), s.Schema().Attribute("uniqueMember")}
 		for _, want := range []time.Duration{2, 0} { // from the two indexes, then from memory
 			began := time.Now()
-			_, err := referrers.Of(ctx, s, names, types, 0, nil)
+			_, err := referrers.Of(ctx, s, names, types, 0, nil, nil)
 			must(t, err)
 			if n := time.Since(began) / roundTrip; n != want {
 				t.Errorf("%d round trips, want %d", n, want)

@@ -269,6 +269,39 @@ func TestDefinitionsRoundTrip(t *testing.T) {
 	}
 }
 
+// TestPrintedInOrder checks that a client can read the definitions in their order.
+func TestPrintedInOrder(t *testing.T) {
+	late, err := Core().Extend(
+		"objectClasses: ( 2.25.1 NAME 'c1' SUP ( top $ C2 $ 2.25.3 ) )", "objectClasses: ( 2.25.2 NAME 'c2' SUP c3 )", "objectClasses: ( 2.25.3 NAME 'c3' SUP top )",
+		"attributeTypes: ( 2.25.4 NAME 'a1' SUP A2 )", "attributeTypes: ( 2.25.5 NAME 'a2' SUP 2.25.6 )", "attributeTypes: ( 2.25.6 NAME 'a3' SUP name )")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Schema{Core(), late} {
+		before := map[string]bool{}
+		for _, text := range slices.Concat(s.Definitions("attributeTypes"), s.Definitions("objectClasses")) {
+			oid := strings.Fields(text)[1]
+			if a := s.Attribute(oid); a != nil && a.Sup != nil && !before[a.Sup.OID] {
+				t.Errorf("%s comes before its supertype %s", a.Name(), a.Sup.Name())
+			}
+			if c := s.Class(oid); c != nil {
+				for _, sup := range c.Sup {
+					if !before[sup.OID] {
+						t.Errorf("%s comes before its superclass %s", c.Name(), sup.Name())
+					}
+				}
+			}
+			if before[oid] {
+				t.Errorf("%s is defined twice", oid)
+			}
+			before[oid] = true
+		}
+		if got, want := len(before), len(s.attributes)+len(s.classes); got != want {
+			t.Errorf("%d definitions, want %d", got, want)
+		}
+	}
+}
+
 func TestMatchingRuleUse(t *testing.T) {
 	const want = "( 2.5.13.23 NAME 'uniqueMemberMatch' APPLIES"
 	if !slices.ContainsFunc(Core().Definitions("matchingRuleUse"), func(d string) bool {

@@ -18,8 +18,8 @@ func (s *Schema) Definitions(attribute string) []string {
 }
 
 func (s *Schema) print() {
-	for _, d := range s.definitions {
-		if d.element != matchingRuleUse {
+	for _, i := range superiorsFirst(s.definitions) { // some clients read them in their order
+		if d := s.definitions[i]; d.element != matchingRuleUse {
 			s.printed[d.element] = append(s.printed[d.element], d.String())
 		}
 	}

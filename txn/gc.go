@@ -139,7 +139,13 @@ func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o 
 		horizon = b.noBranch(horizon)
 	}
 	p := &pass{db: db, b: b, o: o, horizon: horizon, sum: Collection{Horizon: horizon}}
-	err := p.run(ctx)
+	var err error
+	if !o.Dry {
+		err = db.keepNumbers(ctx, horizon)
+	}
+	if err == nil {
+		err = p.run(ctx)
+	}
 	if errors.Is(err, errSpent) {
 		p.sum.Partial, err = true, nil
 	}

@@ -179,6 +179,7 @@ type DB struct {
 	current atomic.Pointer[Snapshot]
 	live    registry
 	garbage collector
+	numbers numbering
 	shown   broadcast // signals a new current state, or that a commit is late or failed
 }
 

@@ -50,6 +50,23 @@ func ShownAfter(ctx context.Context, s *partition.Snapshot, r table.Revision) it
 	return feed.ChangesAfter(ctx, s.State(), r)
 }
 
+// Numbered streams the commits that a state of Settled shows and that have changes with numbers
+// greater than n, in the order of their revisions. See [Change.First].
+func Numbered(ctx context.Context, s *partition.Snapshot, n uint64) iter.Seq2[*Change, error] {
+	return feed.Numbered(ctx, s.State(), n)
+}
+
+// Numbers returns the numbers of the first and of the last change that Numbered streams. If
+// there is none, last is first-1.
+func Numbers(ctx context.Context, p *partition.Partition) (first, last uint64, err error) {
+	begin, end := p.Keeper().DB.Bounds()
+	if first, err = feed.NumberAt(ctx, p.Keeper(), begin-1); err != nil {
+		return 0, 0, err
+	}
+	last, err = feed.NumberAt(ctx, p.Keeper(), end)
+	return first + 1, last, err
+}
+
 // Known reports whether the journal still contains all commits that a state shows and
 // that are newer than a revision.
 func Known(s *partition.Snapshot, r table.Revision) bool { return feed.Known(s.State(), r) }

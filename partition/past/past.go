@@ -39,10 +39,6 @@ func At(ctx context.Context, p *partition.Partition, m PointInTime) (*partition.
 	return partition.NewSnapshot(state.AtPoint(ctx, p.Keeper(), m))
 }
 
-// Bounds returns the first and the last revision of the range in which every commit is
-// decided and every state can be read.
-func Bounds(p *partition.Partition) (first, last table.Revision) { return p.Keeper().DB.Bounds() }
-
 // Horizon returns the newest revision whose predecessors may have been collected. A state
 // before the horizon can be read only if a checkpoint or a parked branch keeps it.
 func Horizon(p *partition.Partition) table.Revision { return p.Keeper().DB.Horizon() }

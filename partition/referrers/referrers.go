@@ -15,6 +15,10 @@ import (
 // A Referrer is an entry that names another entry in a value.
 type Referrer = search.Referrer
 
+// Names remembers the names of referrers, for many calls of Of about one state. The zero Names
+// remembers nothing yet.
+type Names = search.Names
+
 // Of returns the entries that have one of the names as a value of one of the types, sorted by
 // ID. If an entry has several of the names as values, or one name under several types, the
 // result contains a Referrer for each combination of name and type.
@@ -22,8 +26,8 @@ type Referrer = search.Referrer
 // Of looks up the names in the indexes of the types. If there are types without an index, Of
 // makes one search of all entries for these types. If most is not 0, that search examines at
 // most this many entries. The cost of the search is added to the argument cost.
-func Of(ctx context.Context, s *partition.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *partition.Cost) ([]Referrer, error) {
-	return search.Referrers(ctx, s.State(), names, types, most, cost)
+func Of(ctx context.Context, s *partition.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *partition.Cost, known *Names) ([]Referrer, error) {
+	return search.Referrers(ctx, s.State(), names, types, most, cost, known)
 }
 
 // NamedUnder returns those of the types under which an entry has a name as a value, under any

@@ -20,7 +20,7 @@ func Check(ctx context.Context, req *request.Request, id entry.ID) error {
 		return nil
 	}
 	if id == entry.Root {
-		return virtual.RootDSE(req, nil).Assert(ctx, req)
+		return virtual.RootDSE(ctx, req, nil).Assert(ctx, req)
 	}
 	f, err := filters.Prepare(ctx, req, req.Controls.Assertion, nil)
 	if err != nil {

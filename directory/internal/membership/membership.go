@@ -42,9 +42,10 @@ func Is(req *request.Request, t *schema.AttributeType) (is, nested bool) {
 }
 
 // Of returns the names of the groups that an entry is in. It leaves out the groups that
-// the requester may not learn of.
-func Of(ctx context.Context, req *request.Request, name *dn.Name, nested bool, right acl.Rights) (values [][]byte, err error) {
-	w := &walk{req: req, right: right}
+// the requester may not learn of. The argument known, which may be nil, remembers names for
+// further calls.
+func Of(ctx context.Context, req *request.Request, name *dn.Name, nested bool, right acl.Rights, known *referrers.Names) (values [][]byte, err error) {
+	w := &walk{req: req, right: right, known: known}
 	err = w.up(ctx, name, nested, func(g partition.Located) bool {
 		values = append(values, []byte(g.Name.String()))
 		return true
@@ -58,6 +59,7 @@ type walk struct {
 	req    *request.Request
 	right  acl.Rights
 	cost   partition.Cost
+	known  *referrers.Names  // may be nil
 	seen   map[entry.ID]bool // groups on the way up
 	tested int               // how many entries were tested for being direct members of a group
 }
@@ -103,7 +105,7 @@ const maxNames = 256
 // the groups.
 func (w *walk) naming(ctx context.Context, members []*dn.Name) (groups []partition.Located, err error) {
 	for some := range slices.Chunk(members, maxNames) {
-		found, err := referrers.Of(ctx, w.req.Snapshot, some, w.req.Known.Members, w.left(), &w.cost)
+		found, err := referrers.Of(ctx, w.req.Snapshot, some, w.req.Known.Members, w.left(), &w.cost, w.known)
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/referrers"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 	"github.com/seed-4dac0d86/ldapd/revision"
@@ -31,7 +32,7 @@ func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *
 		if !sel.asks(t) && (!sel.operational || isDear(req, t)) {
 			continue
 		}
-		values, err := Computed(ctx, req, t, found.Located)
+		values, err := computed(ctx, req, t, found.Located, &v.groups)
 		if err != nil {
 			return nil, err
 		}
@@ -131,9 +132,13 @@ func CSNs(f revision.Frontier) (values [][]byte) {
 
 // Computed returns the values of a computed attribute.
 func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType, at partition.Located) ([][]byte, error) {
+	return computed(ctx, req, t, at, nil)
+}
+
+func computed(ctx context.Context, req *request.Request, t *schema.AttributeType, at partition.Located, groups *referrers.Names) ([][]byte, error) {
 	known := req.Known
 	if is, nested := membership.Is(req, t); is {
-		return membership.Of(ctx, req, at.Name, nested, acl.Show)
+		return membership.Of(ctx, req, at.Name, nested, acl.Show, groups)
 	}
 	switch t {
 	case known.EntryDN:

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/referrers"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -37,9 +38,10 @@ type asked struct {
 	Shared      *collective.Set // nil if there are none
 	matched     matched
 	dereference []derefSpec
-	names       int     // names that were dereferenced
-	drawn       int64   // memory drawn for the entries that were dereferenced last
-	rights      *rights // nil: not asked for
+	names       int             // names that were dereferenced
+	drawn       int64           // memory drawn for the entries that were dereferenced last
+	rights      *rights         // nil: not asked for
+	groups      referrers.Names // of the groups that were shown as memberships
 }
 
 // Open resolves what the client requests to see, by the schema of the state that the

@@ -2,8 +2,8 @@ package virtual
 
 import (
 	"context"
-	"encoding/binary"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,17 +17,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
-	"github.com/seed-4dac0d86/ldapd/revision"
-	"github.com/seed-4dac0d86/ldapd/table"
 )
 
 // The changelog (draft-good-ldap-changelog-04) shows commits as entries below cn=changelog.
-// The server builds these entries from the journal when a client requests them. A change
-// number is the revision of the commit, so all servers show the same numbers, and no server
-// needs a counter. A commit that changed several entries has one changelog entry for each
-// changed entry, all with the same number. The names of the second and later entries of a
-// commit also contain a changeOrdinal.
+// The server builds these entries from the journal when a client requests them. The changes
+// are numbered one by one, in the order of the commits' revisions; all servers show the same
+// numbers. A commit has as many numbers as the journal names entries that it changed. If it has
+// more changes (an entry was renamed and modified by one transaction, or there were too many
+// entries to name), the last ones share the last number, and their names also contain a
+// changeOrdinal.
 const changelogName = "cn=changelog"
 
 // theChangelog serves the changelog.
@@ -93,17 +91,19 @@ func (l *changelog) run(ctx context.Context, name dn.DN) error {
 	return l.list(ctx)
 }
 
-// changes streams the changes after a revision, as far as the requester may read them. For a
-// requester whom access rules restrict, a change is the difference between what the requester
-// may see of the states before and after the change.
-func (l *changelog) changes(ctx context.Context, after table.Revision) iter.Seq2[*history.Change, error] {
+// changes streams the changes with numbers greater than n, and some others of the first commit,
+// as far as the requester may read them. For a requester whom access rules restrict, a change
+// is the difference between what the requester may see of the states before and after the
+// change.
+func (l *changelog) changes(ctx context.Context, n uint64) iter.Seq2[*history.Change, error] {
+	commits := changes.Numbered(ctx, l.req.Snapshot, n)
 	if !l.judged {
-		return history.Changes(ctx, l.req.Server.Part, l.req.Snapshot, after)
+		return history.Changes(ctx, l.req.Server.Part, commits)
 	}
 	if l.of.Judge.MayReadPast() != nil {
 		return func(func(*history.Change, error) bool) {}
 	}
-	return history.ChangesSeen(ctx, l.req.Server.Part, l.req.Snapshot, after, l.lens)
+	return history.ChangesSeen(ctx, l.req.Server.Part, commits, l.lens)
 }
 
 // lens returns what the requester may see of the entries of a past state.
@@ -142,15 +142,18 @@ func sight(ctx context.Context, x *request.Request, id entry.ID) (*history.Sight
 // list offers the changes whose numbers are in the range that the filter allows.
 func (l *changelog) list(ctx context.Context) error {
 	first, last := numbers(l.r.Filter)
-	first = max(first, past.Horizon(l.req.Server.Part)+1)
-	// Earlier pages may have shown some changes of the commit at the revision first. The
-	// variable had is the number of the last of these changes, or -1 if there are none.
+	if first >= oldNumbers {
+		return op.Errorf(op.UnwillingToPerform, "change number %d is of an earlier version of this server, which numbered changes by revisions: read everything again", first)
+	}
+	// Earlier pages may have shown some changes with the number first. The variable had is the
+	// ordinal of the last of these changes, or -1 if there are none.
 	had := -1
 	if position, skip, ok := l.start(); ok {
-		if len(position) != 8 {
+		at, err := strconv.ParseUint(string(position), 10, 63)
+		if err != nil {
 			return results.ErrCookie
 		}
-		if at := table.Revision(binary.BigEndian.Uint64(position)); at >= first {
+		if at >= first {
 			first, had = at, skip
 		}
 	}
@@ -158,30 +161,40 @@ func (l *changelog) list(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if c.Revision > last {
+		n, ordinal := numberOf(c)
+		if n > last {
 			break
 		}
-		if c.Revision == first && c.Number <= had {
+		if n < first || n == first && ordinal <= had {
 			continue
 		}
-		if err := l.offerChange(ctx, l.entry(c), c.Revision, c.Number); err != nil {
+		if err := l.offerChange(ctx, l.entry(c), n, ordinal); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// oldNumbers is below all revisions and above all change numbers.
+const oldNumbers = 1 << 40
+
+// numberOf returns the number of a change. If earlier changes of the commit have the same
+// number, the ordinal is not 0.
+func numberOf(c *history.Change) (n uint64, ordinal int) {
+	n = min(c.Commit.First+uint64(c.Number), c.Commit.Last)
+	return n, int(c.Commit.First + uint64(c.Number) - n)
+}
+
 // The method "one" offers the entry with a name.
 func (l *changelog) one(ctx context.Context, name dn.DN) error {
 	missing := &op.Result{Code: op.NoSuchObject, MatchedDN: changelogName, Diagnostic: "the changelog has no such entry"}
-	var number table.Revision
+	number := uint64(0) // no change has this number
 	for _, a := range name[0] {
 		if strings.EqualFold(a.Type, "changeNumber") {
-			n, _ := strconv.ParseUint(string(a.Value), 10, 63) // no commit has number 0
-			number = table.Revision(n)
+			number, _ = strconv.ParseUint(string(a.Value), 10, 63)
 		}
 	}
-	if number <= past.Horizon(l.req.Server.Part) || number > l.req.Snapshot.Revision() {
+	if number == 0 {
 		return missing
 	}
 	wanted := history.Key(name.String(), l.req.Schema)
@@ -189,33 +202,41 @@ func (l *changelog) one(ctx context.Context, name dn.DN) error {
 		if err != nil {
 			return err
 		}
-		if c.Revision > number {
+		n, ordinal := numberOf(c)
+		if n > number {
 			break
 		}
 		if v := l.entry(c); history.Key(v.Name.String(), l.req.Schema) == wanted {
 			if l.r.Scope == op.SingleLevel || l.r.Scope == op.Subordinates {
 				return nil
 			}
-			return l.offerChange(ctx, v, c.Revision, c.Number)
+			return l.offerChange(ctx, v, n, ordinal)
 		}
 	}
 	return missing
 }
 
-// offerChange offers an entry. The position of the entry is a revision and the number of
-// the change in the commit.
-func (l *changelog) offerChange(ctx context.Context, v *Entry, at table.Revision, number int) error {
-	return l.offer(ctx, v, binary.BigEndian.AppendUint64(nil, uint64(at)), number)
+// offerChange offers an entry. Its position is its number and its ordinal.
+func (l *changelog) offerChange(ctx context.Context, v *Entry, n uint64, ordinal int) error {
+	return l.offer(ctx, v, strconv.AppendUint(nil, n, 10), ordinal)
 }
 
 // numbers returns the first and the last change number for which a filter can be true.
-func numbers(f filter.Filter) (first, last table.Revision) {
-	first, last = 1, revision.Last
+func numbers(f filter.Filter) (first, last uint64) {
+	first, last = 1, math.MaxInt64
 	switch f := f.(type) {
 	case filter.And:
 		for _, part := range f {
 			a, b := numbers(part)
 			first, last = max(first, a), min(last, b)
+		}
+	case filter.Or:
+		if len(f) > 0 {
+			first, last = math.MaxInt64, 1
+		}
+		for _, part := range f {
+			a, b := numbers(part)
+			first, last = min(first, a), max(last, b)
 		}
 	case *filter.Equal:
 		if n, ok := changeNumber(f.Attribute, f.Value); ok {
@@ -236,12 +257,12 @@ func numbers(f filter.Filter) (first, last table.Revision) {
 // changeNumber returns the change number in a test of a filter. It returns false if the test
 // is of another attribute, or if the value is no valid change number. Such a test does not
 // narrow the range of numbers.
-func changeNumber(attribute string, value []byte) (table.Revision, bool) {
+func changeNumber(attribute string, value []byte) (uint64, bool) {
 	if !strings.EqualFold(attribute, "changeNumber") && attribute != "2.16.840.1.113730.3.1.5" {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(string(value), 10, 63)
-	return table.Revision(n), err == nil && n > 0
+	return n, err == nil && n > 0
 }
 
 // changelogTop returns the entry cn=changelog.
@@ -251,10 +272,11 @@ func changelogTop(req *request.Request) *Entry {
 
 // entry returns the entry for a change.
 func (l *changelog) entry(c *history.Change) *Entry {
-	number := strconv.FormatUint(uint64(c.Revision), 10)
+	n, position := numberOf(c)
+	number := strconv.FormatUint(n, 10)
 	rdn, ordinal := "changeNumber="+number, ""
-	if c.Number > 0 {
-		ordinal = strconv.Itoa(c.Number)
+	if position > 0 {
+		ordinal = strconv.Itoa(position)
 		rdn += "+changeOrdinal=" + ordinal
 	}
 	return changeEntry(l.req, c, rdn+","+changelogName, "changeNumber", number, "changeOrdinal", ordinal,

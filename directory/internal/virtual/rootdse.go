@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 )
 
@@ -26,11 +26,13 @@ func (theRootDSE) serves(base dn.DN, scope op.Scope) bool {
 }
 
 func (theRootDSE) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {
-	return searchSingle(ctx, req, r, sink, func(context.Context, *request.Request) (*Entry, error) { return RootDSE(req, r.Attributes), nil })
+	return searchSingle(ctx, req, r, sink, func(ctx context.Context, req *request.Request) (*Entry, error) {
+		return RootDSE(ctx, req, r.Attributes), nil
+	})
 }
 
-func (theRootDSE) find(_ context.Context, req *request.Request, _ dn.DN) (*Entry, error) {
-	return RootDSE(req, nil), nil
+func (theRootDSE) find(ctx context.Context, req *request.Request, _ dn.DN) (*Entry, error) {
+	return RootDSE(ctx, req, nil), nil
 }
 
 func (theRootDSE) refusal() string {
@@ -52,7 +54,7 @@ var supportedFeatures = []string{
 
 // RootDSE returns the root DSE. The parameter attributes contains the requested
 // attributes.
-func RootDSE(req *request.Request, attributes []string) *Entry {
+func RootDSE(ctx context.Context, req *request.Request, attributes []string) *Entry {
 	v := &Entry{}
 	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }
 	add("objectClass", "top", "extensibleObject")
@@ -71,24 +73,37 @@ func RootDSE(req *request.Request, attributes []string) *Entry {
 	add("changelog", changelogName)
 	add("monitorContext", monitorName)
 	add("branchContext", request.BranchContext)
-	if req.Who.IsAdmin() {
-		first, last := past.Bounds(req.Server.Part)
-		add("firstChangeNumber", strconv.FormatUint(uint64(first), 10))
-		add("lastChangeNumber", strconv.FormatUint(uint64(last), 10))
+	if asks(attributes, "firstChangeNumber", "lastChangeNumber", "+") {
+		addNumbers(ctx, req, v)
 	}
 	add("entryDN", "")
-	if h := req.Server.Settings().Health; h != nil && asksHealth(attributes) {
+	if h := req.Server.Settings().Health; h != nil && asks(attributes, "alive", "healthy") {
 		add("alive", boolean(h.IsLive()))
 		add("healthy", boolean(h.IsReady(false)))
 	}
 	return v
 }
 
-// asksHealth reports whether a request names an attribute of the server's health. Only such
-// a request waits for the checks of the server's health.
-func asksHealth(attributes []string) bool {
+// addNumbers adds the bounds of the changelog, if the requester may read it and changes are
+// numbered.
+func addNumbers(ctx context.Context, req *request.Request, v *Entry) {
+	own := *req
+	l := &listing{req: &own}
+	l.judgeAs(req)
+	if l.checkRead(ctx, changelogTop(req)) != nil {
+		return
+	}
+	if first, last, err := changes.Numbers(ctx, req.Server.Part); err == nil {
+		v.add(req.Schema, "firstChangeNumber", strconv.FormatUint(first, 10))
+		v.add(req.Schema, "lastChangeNumber", strconv.FormatUint(last, 10))
+	}
+}
+
+// asks reports whether a request names one of some attributes that take time to find out, such
+// as those of the server's health, for which the server is checked.
+func asks(attributes []string, names ...string) bool {
 	return slices.ContainsFunc(attributes, func(a string) bool {
-		return strings.EqualFold(a, "alive") || strings.EqualFold(a, "healthy")
+		return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(a, n) })
 	})
 }
 

@@ -30,6 +30,9 @@ type Change struct {
 	// Message records the author and the operations of the commit: see
 	// write.ParseMessage.
 	Message []byte
+	// First and Last are the numbers of the first and the last change of the commit. Only
+	// Numbered sets them.
+	First, Last uint64
 }
 
 // Frontier returns the frontier of a snapshot. Any server of the store can later stream

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/erase"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // SubschemaID is the id of the subschema's entry. A commit that changes the schema
@@ -44,14 +46,70 @@ func toChanges(records iter.Seq2[*journal.Record, error]) iter.Seq2[*Change, err
 				yield(nil, err)
 				return
 			}
-			if len(rec.IDs) == 0 && len(rec.Message) == 0 && !rec.AllChanged {
+			if rec.Weight() == 0 {
 				continue // the commit changed only hot attributes, which are not reported
 			}
-			if !yield(&Change{rec.Revision, rec.AllChanged, slices.Contains(rec.IDs, cache.Moves), rec.IDs, rec.Message}, nil) {
+			if !yield(toChange(rec), nil) {
 				return
 			}
 		}
 	}
+}
+
+func toChange(rec *journal.Record) *Change {
+	return &Change{Revision: rec.Revision, All: rec.AllChanged, Renames: slices.Contains(rec.IDs, cache.Moves), IDs: rec.IDs, Message: rec.Message}
+}
+
+// Numbered streams the commits that the snapshot shows and that have changes with numbers
+// greater than n, in the order of their revisions. It begins at the horizon if that is later.
+func Numbered(ctx context.Context, s *state.Snapshot, n uint64) iter.Seq2[*Change, error] {
+	return func(yield func(*Change, error) bool) {
+		at, kept, err := numberedAfter(ctx, s, n)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer kept.Close()
+		for rec, err := range s.At.CommitsAfter(ctx, at.Revision) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			c := toChange(rec)
+			c.First, c.Last = at.Number+1, at.Number+rec.Weight()
+			at.Number = c.Last
+			if c.First <= c.Last && !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// numberedAfter returns the position where Numbered begins, and the state there. While that
+// state is open, the journal keeps the commits after it.
+func numberedAfter(ctx context.Context, s *state.Snapshot, n uint64) (at txn.Numbered, kept *txn.Snapshot, err error) {
+	db := s.Keeper.DB
+	for {
+		if at, err = db.NumberedAfter(ctx, n); err != nil {
+			return at, nil, err
+		}
+		if horizon := db.Horizon(); at.Revision < horizon {
+			at.Revision = horizon
+			if at.Number, err = db.NumberAt(ctx, horizon); err != nil {
+				return at, nil, err
+			}
+		}
+		kept, err = db.At(ctx, min(at.Revision, s.Revision()))
+		if passed := new(txn.HorizonError); !errors.As(err, &passed) || at.Revision >= db.Horizon() {
+			return at, kept, err
+		}
+	}
+}
+
+// NumberAt returns the number of the last change of the commits up to r. r must not be above
+// the revision of the state that Settled returns.
+func NumberAt(ctx context.Context, p *catalog.Keeper, r table.Revision) (uint64, error) {
+	return p.DB.NumberAt(ctx, r)
 }
 
 // Node returns an entry's node in the tree, or nil if there is no such entry.

@@ -12,10 +12,36 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
+// Names remembers the names of referrers for calls of Referrers about one state. A search that
+// returns the groups of many entries meets the same groups again and again, and the cache need
+// not have them: it does not keep the nodes of entries of which only the name was read.
+type Names struct {
+	state *state.Snapshot
+	names map[entry.ID]*dn.Name
+}
+
+// maxNames bounds the names that Names remembers.
+const maxNames = 1 << 16
+
+// of returns the remembered names of a state. For the first call about a state it returns nil,
+// because most searches return one entry.
+func (n *Names) of(s *state.Snapshot) map[entry.ID]*dn.Name {
+	switch {
+	case n == nil:
+		return nil
+	case n.state != s:
+		n.state, n.names = s, nil
+		return nil
+	case n.names == nil || len(n.names) >= maxNames:
+		n.names = map[entry.ID]*dn.Name{}
+	}
+	return n.names
+}
+
 // namesOf returns, for each element of kept, the names of the entries in the sets of that
 // element. A name is nil if no entry has the id. namesOf does not read whole entries, because
 // groups are large and only the names are needed.
-func namesOf(ctx context.Context, s *state.Snapshot, kept []*cache.Referrers) ([][][]*dn.Name, error) {
+func namesOf(ctx context.Context, s *state.Snapshot, kept []*cache.Referrers, known map[entry.ID]*dn.Name) ([][][]*dn.Name, error) {
 	names := make([][][]*dn.Name, len(kept))
 	var ids []entry.ID
 	var unnamed []int
@@ -32,7 +58,7 @@ func namesOf(ctx context.Context, s *state.Snapshot, kept []*cache.Referrers) ([
 			}
 		}
 	}
-	read, err := readNames(ctx, s, ids)
+	read, err := readNames(ctx, s, ids, known)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +76,14 @@ func namesOf(ctx context.Context, s *state.Snapshot, kept []*cache.Referrers) ([
 
 // readNames returns the names of the entries with the given ids. For entries that are not in
 // memory, it reads the nodes, largeBatch nodes in one call.
-func readNames(ctx context.Context, s *state.Snapshot, ids []entry.ID) ([]*dn.Name, error) {
+func readNames(ctx context.Context, s *state.Snapshot, ids []entry.ID, known map[entry.ID]*dn.Name) ([]*dn.Name, error) {
 	names := make([]*dn.Name, len(ids))
 	f := finder{s: s} // remembers the names of parents
 	var missing []int
 	for i, id := range ids {
+		if names[i] = known[id]; names[i] != nil {
+			continue
+		}
 		it := s.Current(id)
 		if it == nil {
 			missing = append(missing, i)
@@ -81,6 +110,9 @@ func readNames(ctx context.Context, s *state.Snapshot, ids []entry.ID) ([]*dn.Na
 			}
 			if names[i], err = f.nameOf(ctx, ids[i], &cache.Item{Node: node}); err != nil {
 				return nil, err
+			}
+			if known != nil {
+				known[ids[i]] = names[i]
 			}
 		}
 	}

@@ -32,8 +32,10 @@ type Referrer struct {
 // index, Referrers makes one search of all entries for these types. If most is not 0, that
 // search examines at most this many entries. The cost of the search is added to the argument
 // cost.
-func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *Cost) ([]Referrer, error) {
-	r := referrers{s: s, names: names}
+//
+// The argument known, which may be nil, remembers names from one call to the next.
+func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *Cost, known *Names) ([]Referrer, error) {
+	r := referrers{s: s, names: names, known: known.of(s)}
 	var scanned []*schema.AttributeType
 	for _, t := range types {
 		if !r.addIndexed(t) {
@@ -121,6 +123,7 @@ type referrers struct {
 	// stored[i] is the type asked[i], which the caller passed, or a subtype of it.
 	stored, asked []*schema.AttributeType
 	found         []Referrer
+	known         map[entry.ID]*dn.Name // nil: names are not remembered
 }
 
 // addIndexed adds a type and its subtypes to r.stored. It returns false if the indexes of
@@ -146,7 +149,7 @@ func (r *referrers) lookUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	named, err := namesOf(ctx, r.s, kept)
+	named, err := namesOf(ctx, r.s, kept, r.known)
 	if err != nil {
 		return err
 	}
