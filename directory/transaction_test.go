@@ -109,7 +109,7 @@ func TestTransactionIdle(t *testing.T) {
 }
 
 // TestTransactionIsOneCommit checks that a transaction is one commit: it has one token and one
-// change number.
+// revision, and a change number for each change.
 func TestTransactionIsOneCommit(t *testing.T) {
 	c := newTransactions(t, directory.Options{Secret: []byte("k")})
 	id := c.start()
@@ -121,14 +121,14 @@ func TestTransactionIsOneCommit(t *testing.T) {
 	if out := c.do("end", "id: "+id, "control: token"); out != "0\ntoken: of the newest commit true, <nil>\n" {
 		t.Fatalf("end: %s", out)
 	}
-	all, _ := changesOf(t, c.s, "cn=changelog", op.SingleLevel, "(&(changeType=add)(!(targetDN=dc=example,dc=com)))", "changeNumber")
-	numbers := map[string]int{}
+	all, _ := changesOf(t, c.s, "cn=changelog", op.SingleLevel, "(&(changeType=add)(!(targetDN=dc=example,dc=com)))", "changeRevision")
+	revisions := map[string]int{}
 	for _, e := range all {
-		_, n, _ := strings.Cut(e, "changeNumber: ")
-		numbers[n]++
+		_, r, _ := strings.Cut(e, "changeRevision: ")
+		revisions[r]++
 	}
-	if len(all) != 100 || len(numbers) != 1 {
-		t.Errorf("%d changes have the numbers %v", len(all), numbers)
+	if numbers, _ := changesOf(t, c.s, "cn=changelog", op.SingleLevel, "(changeNumber>=2)", "1.1"); len(all) != 100 || len(revisions) != 1 || len(numbers) != 100 {
+		t.Errorf("%d changes, %d of them with a number of their own, have the revisions %v", len(all), len(numbers), revisions)
 	}
 }
 
