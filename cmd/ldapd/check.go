@@ -43,7 +43,7 @@ func check(ctx context.Context, w *work, a checkArgs) error {
 	progress.Begin()
 	found, damaged := 0, map[string]bool{}
 	entries, err := maintain.Verify(ctx, w.Partition, maintain.VerifyOptions{
-		Progress: progress.Entries,
+		Progress: progress.Part,
 		Found: func(f *maintain.Finding) error {
 			found++
 			if f.Fault == maintain.FaultDamage {
