@@ -557,7 +557,9 @@ func TestResetsAreSaid(t *testing.T) {
 	setRules(t, p, "bind: allow everyone to bind\nuse: allow everyone to use *\nown: allow self to write userPassword")
 	ppolicy := op.Control{OID: control.OIDPasswordPolicy}
 	dn := func(uid string) string { return "uid=" + uid + ",dc=example,dc=com" }
-	add := func(uid string, more ...line) *op.Add { return &op.Add{Name: dn(uid), Attributes: person(uid, more...)} }
+	add := func(uid string, more ...line) *op.Add {
+		return &op.Add{Name: dn(uid), Attributes: person(uid, more...)}
+	}
 	set := func(lines ...line) *op.Modify { return &op.Modify{Name: annDN, Changes: changes(lines)} }
 	generated := func(name string) *op.Extended {
 		return &op.Extended{OID: control.OIDPasswordModify, Value: passwordModify(name, "", "other")}
