@@ -36,7 +36,7 @@ is 1 if there is a finding. The store is only read.`,
 // checkArgs are the arguments of the command besides the configuration.
 type checkArgs struct{ JSON bool }
 
-var checkJob = job[checkArgs]{"check", check}
+var checkJob = job[checkArgs]{"check", check, nil}
 
 func check(ctx context.Context, w *work, a checkArgs) error {
 	progress := w.progress("check")
