@@ -124,4 +124,4 @@ var ErrInHistory error = &Error{InHistory, "the password was used before: take a
 
 // ErrMustChange is the error for a request that is refused because the user must first
 // change the password (the draft, 8.1).
-var ErrMustChange error = &Error{ChangeAfterReset, "the password was reset: change it first"}
+var ErrMustChange error = &Error{ChangeAfterReset, "the password was set by somebody else and must be changed before anything else, by Password Modify or a modify of userPassword; an account that no person owns needs pwdReset: FALSE"}

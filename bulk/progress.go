@@ -21,8 +21,8 @@ type Progress struct {
 	every    time.Duration
 	begun    time.Time
 
-	total   atomic.Int64 // bytes to read; 0: unknown
-	bytes   atomic.Int64
+	total   atomic.Int64 // bytes to read, or per mille of other work; 0: unknown
+	bytes   atomic.Int64 // of total
 	entries atomic.Int64
 	finish  atomic.Int64 // progress, in per mille, of the last stage, which begins after reading
 
@@ -150,6 +150,13 @@ func (p *Progress) bar() {
 
 // Entries sets the number of entries done so far.
 func (p *Progress) Entries(n int) { p.entries.Store(int64(n)) }
+
+// Part sets the number of entries done so far, and the part of the whole that is done, from 0 to 1.
+func (p *Progress) Part(entries int, done float64) {
+	p.entries.Store(int64(entries))
+	p.total.Store(1000)
+	p.bytes.Store(int64(1000 * done))
+}
 
 // Summary returns the Rate of the entries that have been done.
 func (p *Progress) Summary() string { return p.Rate(int(p.entries.Load())) }

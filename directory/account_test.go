@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/seed-4dac0d86/ldapd/account"
 	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/op"
@@ -90,7 +91,7 @@ func waysOfAnn(t *testing.T) (*directory.Directory, []way) {
 		return func() *op.Response {
 			r, _ := scramBind(t, d.NewSession(nil), "SCRAM-SHA-256", "ann", password, "")
 			if r.Code == op.Success {
-				r = &op.Response{} // the credentials of the response contain the server's proof
+				r.SASLCredentials = nil // the server's proof
 			}
 			return r
 		}
@@ -144,31 +145,35 @@ func TestDisabledAccounts(t *testing.T) {
 	for _, c := range []struct {
 		attribute, value  string
 		disabled, expired bool
+		must              bool // the owner must change the password
 	}{
-		{"description", "none", false, false},
-		{"pwdAccountLockedTime", "000001010000Z", true, false},
-		{"pwdAccountLockedTime", past, true, false},
-		{"nsAccountLock", "TRUE", true, false},
-		{"nsAccountLock", "true", true, false},
-		{"nsAccountLock", "FALSE", false, false},
-		{"ds-pwp-account-disabled", "TRUE", true, false},
-		{"ds-pwp-account-disabled", "FALSE", false, false},
-		{"ds-pwp-account-expiration-time", past, true, false},
-		{"ds-pwp-account-expiration-time", future, false, false},
-		{"pwdStartTime", past, false, false},
-		{"pwdStartTime", future, true, false},
-		{"pwdEndTime", past, true, false},
-		{"pwdEndTime", future, false, false},
-		{"passwordExpirationTime", past, false, true},
-		{"passwordExpirationTime", future, false, false},
-		{"passwordExpirationTime", "19700101000000Z", false, false},
-		{"pwdReset", "TRUE", false, false},
+		{"description", "none", false, false, false},
+		{"pwdAccountLockedTime", "000001010000Z", true, false, false},
+		{"pwdAccountLockedTime", past, true, false, false},
+		{"nsAccountLock", "TRUE", true, false, false},
+		{"nsAccountLock", "true", true, false, false},
+		{"nsAccountLock", "FALSE", false, false, false},
+		{"ds-pwp-account-disabled", "TRUE", true, false, false},
+		{"ds-pwp-account-disabled", "FALSE", false, false, false},
+		{"ds-pwp-account-expiration-time", past, true, false, false},
+		{"ds-pwp-account-expiration-time", future, false, false, false},
+		{"pwdStartTime", past, false, false, false},
+		{"pwdStartTime", future, true, false, false},
+		{"pwdEndTime", past, true, false, false},
+		{"pwdEndTime", future, false, false, false},
+		{"passwordExpirationTime", past, false, true, false},
+		{"passwordExpirationTime", future, false, false, false},
+		{"passwordExpirationTime", "19700101000000Z", false, false, true},
+		{"pwdReset", "TRUE", false, false, true},
 	} {
 		set(t, d, c.attribute, c.value)
 		for _, w := range ways {
 			want := &op.Response{}
 			if c.disabled || c.expired && w.password {
 				want = w.wrong()
+			}
+			if c.must && w.password {
+				want.Diagnostic = account.ErrMustChange.Error()
 			}
 			if got := w.try(); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %s, by %s: %+v, want %+v", c.attribute, c.value, w.name, got, want)

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	feed "github.com/seed-4dac0d86/ldapd/partition/changes"
@@ -545,6 +546,59 @@ func TestSecondFactorOfExternal(t *testing.T) {
 		}
 		if r := send(t, local.NewSession(wire{local: true}), "EXTERNAL", nil); r.Code != c.bySocket {
 			t.Errorf("%s: by a socket: %v", c.policy, &r.Result)
+		}
+	}
+}
+
+// TestResetsAreSaid checks that whoever sets a password that the account's owner must change is
+// told so, and so is the owner who binds with it; and that services have a way around it.
+func TestResetsAreSaid(t *testing.T) {
+	d, p, s := withPolicy(t, line{"pwdMustChange", "TRUE"})
+	setRules(t, p, "bind: allow everyone to bind\nuse: allow everyone to use *\nown: allow self to write userPassword")
+	ppolicy := op.Control{OID: control.OIDPasswordPolicy}
+	dn := func(uid string) string { return "uid=" + uid + ",dc=example,dc=com" }
+	add := func(uid string, more ...line) *op.Add {
+		return &op.Add{Name: dn(uid), Attributes: person(uid, more...)}
+	}
+	set := func(lines ...line) *op.Modify { return &op.Modify{Name: annDN, Changes: changes(lines)} }
+	generated := func(name string) *op.Extended {
+		return &op.Extended{OID: control.OIDPasswordModify, Value: passwordModify(name, "", "other")}
+	}
+	for what, c := range map[string]struct {
+		r    op.Request
+		said bool
+	}{
+		"add":                     {add("a", line{"userPassword", "x"}), true},
+		"add without a password":  {add("b"), false},
+		"add with pwdReset FALSE": {add("c", line{"userPassword", "x"}, line{"pwdReset", "FALSE"}), false},
+		"add with pwdReset TRUE":  {add("d", line{"userPassword", "x"}, line{"pwdReset", "TRUE"}), false},
+		"modify":                  {set(line{"replace userPassword", "x"}), true},
+		"modify with pwdReset":    {set(line{"replace userPassword", "y"}, line{"replace pwdReset", "FALSE"}), false},
+		"modify of another":       {set(line{"replace sn", "y"}), false},
+		"Password Modify":         {generated("uid=bob,dc=example,dc=com"), true},
+	} {
+		got := withControls(t, s, c.r, ppolicy)
+		if said := policyControl(got) == failed(2) && strings.Contains(got.Diagnostic, "pwdReset: FALSE"); got.Code != op.Success || said != c.said || !said && got.Diagnostic != "" {
+			t.Errorf("%s: %v, %s: said %v, want %v", what, &got.Result, policyControl(got), said, c.said)
+		}
+	}
+	own := d.NewSession(nil)
+	for _, step := range []struct {
+		what string
+		r    op.Request
+		code op.Code
+		says string
+	}{
+		{"bind", &op.Bind{Version: 3, Name: dn("a"), Password: []byte("x")}, op.Success, "must be changed before anything else"},
+		{"search", &op.Search{Base: dn("a"), Scope: op.BaseObject, Filter: &filter.Present{Attribute: "objectClass"}}, op.InsufficientAccessRights, "by Password Modify"},
+		{"change", &op.Modify{Name: dn("a"), Changes: changes([]line{{"replace userPassword", "mine"}})}, op.Success, ""},
+		{"bind again", &op.Bind{Version: 3, Name: dn("a"), Password: []byte("mine")}, op.Success, ""},
+		{"bind of a service", &op.Bind{Version: 3, Name: dn("c"), Password: []byte("x")}, op.Success, ""},
+		{"search of a service", &op.Search{Base: dn("c"), Scope: op.BaseObject, Filter: &filter.Present{Attribute: "objectClass"}}, op.Success, ""},
+	} {
+		got := withControls(t, own, step.r)
+		if got.Code != step.code || !strings.Contains(got.Diagnostic, step.says) || step.says == "" && got.Diagnostic != "" {
+			t.Errorf("%s: %v, want %v and %q", step.what, &got.Result, step.code, step.says)
 		}
 	}
 }

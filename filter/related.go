@@ -34,8 +34,17 @@ func (t *Test) Computed(holds func(e Source) bool) *Test {
 	return &c
 }
 
-// List returns the iterator that was passed to Related, or nil if t was not made by
-// Related.
+// IsComputed reports whether Related or Computed has made t, so that stored values do not decide it.
+func (t *Test) IsComputed() bool { return t.place != nil }
+
+// Listed returns a Test like t, which Computed has made, with the iterator list of [Test.Related].
+func (t *Test) Listed(list iter.Seq2[EntryRef, error]) *Test {
+	c := *t
+	c.list = list
+	return &c
+}
+
+// List returns the iterator that was passed to Related or Listed, or nil.
 func (t *Test) List() iter.Seq2[EntryRef, error] { return t.list }
 
 // Asked returns the part of the client's filter from which t was made.

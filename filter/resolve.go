@@ -14,6 +14,12 @@ import (
 // And and Or.
 func Resolve(f Filter, s *schema.Schema) Resolved { return (&resolver{schema: s}).filter(f) }
 
+// ResolveSome is Resolve, but does not make assertions Undefined because their types are secret if
+// the types are among some.
+func ResolveSome(f Filter, s *schema.Schema, some []*schema.AttributeType) Resolved {
+	return (&resolver{schema: s, some: some}).filter(f)
+}
+
 // ResolveSecrets is Resolve, but does not make assertions Undefined because their types are secret.
 func ResolveSecrets(f Filter, s *schema.Schema) Resolved {
 	return (&resolver{schema: s, secrets: true}).filter(f)
@@ -228,7 +234,8 @@ func Map(f Resolved, change func(*Test) Resolved) Resolved {
 // A resolver resolves one filter.
 type resolver struct {
 	schema  *schema.Schema
-	secrets bool // tests of secret types are not Undefined
+	secrets bool                    // tests of secret types are not Undefined
+	some    []*schema.AttributeType // nor are tests of these secret types
 	// covered has what each rule of an extensible match without a type applies to. The tests of a
 	// filter share it, because it may be most of the schema.
 	covered map[*schema.MatchingRule]*covered
@@ -270,15 +277,20 @@ func (r *resolver) assertion(f Filter) (*Test, bool) {
 	return nil, false
 }
 
+// hides reports whether a type is secret and its tests are Undefined.
+func (r *resolver) hides(t *schema.AttributeType) bool {
+	return t.Secret() && !r.secrets && !slices.Contains(r.some, t)
+}
+
 // The method "on" returns a Test of the attributes that a description covers. The Test has no
 // rule and no key yet. The result is false if the type is unknown, or secret if r.secrets is not set.
 func (r *resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
 	typ, options := r.schema.Describe(description)
-	if typ == nil || typ.Secret() && !r.secrets {
+	if typ == nil || r.hides(typ) {
 		return nil, nil, false
 	}
 	types := typ.Stored()
-	if !r.secrets && slices.ContainsFunc(types, (*schema.AttributeType).Secret) {
+	if !r.secrets && slices.ContainsFunc(types, r.hides) {
 		types = slices.DeleteFunc(slices.Clone(types), (*schema.AttributeType).Secret)
 	}
 	return &Test{Op: op, Types: types, Options: entry.SortOptions(options), shared: typ.Shared()}, typ, true
@@ -388,7 +400,7 @@ func (r *resolver) cover(rule *schema.MatchingRule) *covered {
 	c := &covered{byKey: true}
 	for _, typ := range r.schema.Attributes() {
 		switch {
-		case typ.Secret() && !r.secrets || !rule.AppliesTo(typ):
+		case r.hides(typ) || !rule.AppliesTo(typ):
 		case typ.Collective:
 			c.shared = append(c.shared, typ)
 		default:

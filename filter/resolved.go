@@ -265,10 +265,10 @@ func sharesKeys(r *schema.MatchingRule, t *schema.AttributeType) bool {
 	return t.Equality != nil && t.Equality.Form == r.Form
 }
 
-// AsksSecrets reports whether a test in f is about a secret type.
+// AsksSecrets reports whether a test in f is about a secret type, and needs its values in the Source.
 func AsksSecrets(f Resolved) bool {
 	for t := range Tests(f) {
-		if slices.ContainsFunc(t.Types, (*schema.AttributeType).Secret) {
+		if t.place == nil && slices.ContainsFunc(t.Types, (*schema.AttributeType).Secret) {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package partition_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/txn"
@@ -161,5 +163,58 @@ func TestRoundTrips(t *testing.T) {
 		})
 		must(t, err)
 		all("beside a branch: ")
+	})
+}
+
+// TestVerifyRoundTrips counts the sequential round trips of a check of a store that several
+// servers share. Twice as many entries may not need more round trips for each batch of entries.
+func TestVerifyRoundTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		p := openDistant(t)
+		defer p.Close(ctx)
+		must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+		must(t, configure.SetIndexes(ctx, p, []configure.Index{
+			{Attribute: "objectClass", Layout: configure.ColumnLayout}, {Attribute: "cn", Layout: configure.ColumnLayout}, {Attribute: "sn", Layout: configure.RowLayout}, {Attribute: "manager", Layout: configure.ColumnLayout},
+		}))
+		must(t, configure.SetUniques(ctx, p, []configure.Unique{{Attribute: "cn"}}, true))
+		must(t, configure.SetReferences(ctx, p, []configure.Reference{{Attribute: "manager", MustExist: true}}, true))
+		must(t, add(t, p, domain, domainLines...))
+		const units, persons = 40, 25
+		for u := range units {
+			unit := fmt.Sprintf("ou=u%d,%s", u, domain)
+			must(t, update(t, p, func(tx *partition.Tx) error {
+				_, err := tx.Add(ctx, name(unit), attrs("objectClass: organizationalUnit"), false)
+				for i := 0; i < persons && err == nil; i++ {
+					dn := fmt.Sprintf("cn=p%d-%d,%s", u, i, unit)
+					_, err = tx.Add(ctx, name(dn), attrs("objectClass: inetOrgPerson", "sn: x", "manager: "+dn), false)
+				}
+				return err
+			}))
+		}
+		began := time.Now()
+		last := 0.0
+		entries, err := maintain.Verify(ctx, p, maintain.VerifyOptions{
+			Found: func(f *maintain.Finding) error { t.Error(f); return nil },
+			Progress: func(entries int, done float64) {
+				if done < last || done > 1 {
+					t.Errorf("after %v of the check, %v is done", last, done)
+				}
+				last = done
+			},
+		})
+		must(t, err)
+		if last < 0.9 {
+			t.Errorf("at the end, %v is said to be done", last)
+		}
+		n := int(time.Since(began) / roundTrip)
+		batches := entries/128 + 1
+		// A batch needs a call for each of: the rows of the tree, the parents, and each of four
+		// indexes twice (rows with few columns, and with many); and a call for each of three
+		// levels of the names of managers. About 25 scans are needed whatever the size is.
+		if most := batches*(2+2*4+3) + 25; n > most {
+			t.Errorf("%d sequential round trips for %d entries, want at most %d", n, entries, most)
+		}
+		t.Logf("%d round trips for %d entries", n, entries)
 	})
 }

@@ -159,7 +159,7 @@ func Hint(f filter.Resolved) table.Filter {
 }
 
 func hintTest(t *filter.Test) table.Filter {
-	if t.DNAttrs || len(t.Types) > 16 {
+	if t.DNAttrs || t.IsComputed() || len(t.Types) > 16 {
 		return nil
 	}
 	var one table.Any

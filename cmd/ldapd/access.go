@@ -120,9 +120,9 @@ type accessApplyArgs struct {
 }
 
 var (
-	accessListJob    = job[nothing]{"access list", listAccess}
-	accessProfileJob = job[string]{"access profile", printProfile}
-	accessApplyJob   = job[accessApplyArgs]{"access apply", applyAccess}
+	accessListJob    = job[nothing]{"access list", listAccess, nil}
+	accessProfileJob = job[string]{"access profile", printProfile, nil}
+	accessApplyJob   = job[accessApplyArgs]{"access apply", applyAccess, nil}
 )
 
 func listAccess(ctx context.Context, w *work, _ nothing) error {

@@ -66,7 +66,7 @@ func (m *Main) ruleSource(name string) (ruleSource, error) {
 
 type accessDiffArgs [2]ruleSource
 
-var accessDiffJob = job[accessDiffArgs]{"access diff", diffAccess}
+var accessDiffJob = job[accessDiffArgs]{"access diff", diffAccess, nil}
 
 func diffAccess(ctx context.Context, w *work, a accessDiffArgs) error {
 	s := w.Snapshot()

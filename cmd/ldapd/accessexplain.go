@@ -26,7 +26,7 @@ type accessExplainArgs struct {
 	Secure, Local                   bool
 }
 
-var accessExplainJob = job[accessExplainArgs]{"access explain", explainAccess}
+var accessExplainJob = job[accessExplainArgs]{"access explain", explainAccess, nil}
 
 func (m *Main) accessExplainCommand() *cobra.Command {
 	var a accessExplainArgs

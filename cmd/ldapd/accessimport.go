@@ -28,7 +28,7 @@ type accessImportArgs struct {
 	Reserved, Check bool
 }
 
-var accessImportJob = job[accessImportArgs]{"access import", importAccess}
+var accessImportJob = job[accessImportArgs]{"access import", importAccess, nil}
 
 func (m *Main) accessImportCommand() *cobra.Command {
 	var a accessImportArgs

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/past"
 )
 
-var accessShowJob = job[string]{"access show", showAccess}
+var accessShowJob = job[string]{"access show", showAccess, nil}
 
 func (m *Main) accessShowCommand() *cobra.Command {
 	return m.command(&cobra.Command{
@@ -135,7 +135,7 @@ func changeText(c access.Change) string {
 	return text
 }
 
-var accessWhoamiJob = job[accessExplainArgs]{"access whoami", whoamiAccess}
+var accessWhoamiJob = job[accessExplainArgs]{"access whoami", whoamiAccess, nil}
 
 func (m *Main) accessWhoamiCommand() *cobra.Command {
 	var a accessExplainArgs
@@ -218,7 +218,7 @@ func printStandings(w *work, rules []acl.Placed, how []acl.Standing) error {
 	return nil
 }
 
-var accessCheckJob = job[nothing]{"access check", checkAccess}
+var accessCheckJob = job[nothing]{"access check", checkAccess, nil}
 
 func (m *Main) accessCheckCommand() *cobra.Command {
 	return m.command(&cobra.Command{

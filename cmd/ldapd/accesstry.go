@@ -28,7 +28,7 @@ import (
 
 type accessTryArgs struct{ Rules, Log string }
 
-var accessTryJob = job[accessTryArgs]{"access try", tryAccess}
+var accessTryJob = job[accessTryArgs]{"access try", tryAccess, nil}
 
 func (m *Main) accessTryCommand() *cobra.Command {
 	var log string

@@ -59,7 +59,7 @@ type accountArgs struct {
 	End                bool
 }
 
-var accountJob = job[accountArgs]{"account", doAccount}
+var accountJob = job[accountArgs]{"account", doAccount, nil}
 
 func (m *Main) accountAction(verb, short string, use purpose) *cobra.Command {
 	c := m.command(&cobra.Command{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,7 +51,7 @@ type backupArgs struct {
 	Base, TakeOver bool
 }
 
-var backupJob = job[backupArgs]{"backup", backup}
+var backupJob = job[backupArgs]{"backup", backup, []string{"archive.to"}}
 
 func backup(ctx context.Context, w *work, a backupArgs) error {
 	to, err := w.archiver(a.To)
@@ -84,6 +85,9 @@ func backup(ctx context.Context, w *work, a backupArgs) error {
 // the place of that archive.
 func (w *work) archiver(meant string) (*archive.Archiver, error) {
 	a, err := w.archive.open()
+	if errors.Is(err, errNoArchive) && w.elsewhere {
+		err = &config.Error{Where: "archive.to", Text: "the server that has the store archives nowhere: set archive.to in its configuration and restart it, or stop it to archive without it"}
+	}
 	if err == nil && meant != "" && meant != a.String() {
 		err = &config.Error{Where: "archive.to", Text: fmt.Sprintf("the server that has the store archives at %s and nowhere else", a)}
 	}

@@ -51,7 +51,7 @@ configured.`,
 // drillArgs are the arguments of the command besides the configuration.
 type drillArgs struct{ To, Identity, Folder string }
 
-var drillJob = job[drillArgs]{"drill", drillFor}
+var drillJob = job[drillArgs]{"drill", drillFor, []string{"archive.to", "archive.identity"}}
 
 func drillFor(ctx context.Context, w *work, a drillArgs) error {
 	to, err := w.archiver(a.To)

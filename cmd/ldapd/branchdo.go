@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 )
 
-var branchJob = job[branchArgs]{"branch", doBranch}
+var branchJob = job[branchArgs]{"branch", doBranch, nil}
 
 // doBranch does the work of the branch commands.
 func doBranch(ctx context.Context, w *work, a branchArgs) error {

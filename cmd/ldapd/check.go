@@ -36,14 +36,14 @@ is 1 if there is a finding. The store is only read.`,
 // checkArgs are the arguments of the command besides the configuration.
 type checkArgs struct{ JSON bool }
 
-var checkJob = job[checkArgs]{"check", check}
+var checkJob = job[checkArgs]{"check", check, nil}
 
 func check(ctx context.Context, w *work, a checkArgs) error {
 	progress := w.progress("check")
 	progress.Begin()
 	found, damaged := 0, map[string]bool{}
 	entries, err := maintain.Verify(ctx, w.Partition, maintain.VerifyOptions{
-		Progress: progress.Entries,
+		Progress: progress.Part,
 		Found: func(f *maintain.Finding) error {
 			found++
 			if f.Fault == maintain.FaultDamage {

@@ -49,7 +49,7 @@ type checkpointArgs struct {
 	Delete bool
 }
 
-var checkpointJob = job[checkpointArgs]{"checkpoint", checkpoint}
+var checkpointJob = job[checkpointArgs]{"checkpoint", checkpoint, nil}
 
 func checkpoint(ctx context.Context, w *work, a checkpointArgs) error {
 	switch {

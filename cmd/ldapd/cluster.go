@@ -36,7 +36,7 @@ type clusterArgs struct {
 	JSON bool
 }
 
-var clusterJob = job[clusterArgs]{"cluster", cluster}
+var clusterJob = job[clusterArgs]{"cluster", cluster, nil}
 
 func cluster(ctx context.Context, w *work, a clusterArgs) error {
 	c, err := maintain.Cluster(ctx, w.Partition, time.Now())

@@ -33,7 +33,7 @@ the earlier state.`,
 
 type diffArgs struct{ From, To, Base string }
 
-var diffJob = job[diffArgs]{"diff", diff}
+var diffJob = job[diffArgs]{"diff", diff, nil}
 
 func diff(ctx context.Context, w *work, a diffArgs) error {
 	base, err := parseName("--base", a.Base)

@@ -102,7 +102,7 @@ type eraseArgs struct {
 	Dry, KeepArchive     bool
 }
 
-var eraseJob = job[eraseArgs]{"erase", erase}
+var eraseJob = job[eraseArgs]{"erase", erase, nil}
 
 func erase(ctx context.Context, w *work, a eraseArgs) error {
 	o := maintain.EraseOptions{

@@ -20,7 +20,7 @@ type explainArgs struct {
 	Run                 bool
 }
 
-var explainJob = job[explainArgs]{"explain", explain}
+var explainJob = job[explainArgs]{"explain", explain, nil}
 
 func (m *Main) explainCommand() *cobra.Command {
 	var a explainArgs

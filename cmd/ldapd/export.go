@@ -27,7 +27,7 @@ type exportArgs struct {
 	Summary          bool // print a summary on standard error
 }
 
-var exportJob = job[exportArgs]{"export", export}
+var exportJob = job[exportArgs]{"export", export, nil}
 
 func (m *Main) exportCommand() *cobra.Command {
 	var a exportArgs

@@ -47,7 +47,7 @@ type gcArgs struct {
 	Budget    time.Duration
 }
 
-var gcJob = job[gcArgs]{"gc", gc}
+var gcJob = job[gcArgs]{"gc", gc, []string{"retention"}}
 
 func gc(ctx context.Context, w *work, a gcArgs) error {
 	done, err := maintain.Collect(ctx, w.Partition, maintain.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry, Budget: a.Budget, Now: true})

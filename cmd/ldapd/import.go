@@ -37,7 +37,7 @@ type importRemote struct {
 	startTLS                bool
 }
 
-var importJob = job[importArgs]{"import", importFiles}
+var importJob = job[importArgs]{"import", importFiles, []string{"suffix"}}
 
 func (m *Main) importCommand() *cobra.Command {
 	var a importArgs

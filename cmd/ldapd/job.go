@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,10 @@ import (
 type job[A any] struct {
 	name string
 	do   func(ctx context.Context, w *work, args A) error
+	// carries are the names of the configuration keys whose values args contains, or which are the
+	// same for every process. A server does the job by its own configuration, so it does not see the
+	// other keys.
+	carries []string
 }
 
 // work is the environment in which a job runs.
@@ -95,8 +100,12 @@ func (m *Main) around() around {
 // The method "on" does the job on the store's directory. The job runs in this process or, if a
 // server holds the store's folder, in the server's process.
 func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, a around, args A) error {
-	if _, err := storeThere(c, use); err != nil {
+	there, err := storeThere(c, use)
+	if err != nil {
 		return err
+	}
+	if there && !strings.HasPrefix(c.Store, "hbase:") {
+		noteNewStores(c, a)
 	}
 	defer lowMemory(c)()
 	for end := time.Now().Add(patience); ; {
@@ -121,6 +130,9 @@ const patience = 5 * time.Second
 
 // ask requests the job from the server that holds the store's folder.
 func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, locked error) error {
+	if err := j.refuseOptions(c, a); err != nil {
+		return err
+	}
 	err := handoff.Ask(ctx, c.Store, handoff.Request{
 		Work: j.name, Args: args, Terminal: a.terminal,
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr,
@@ -134,6 +146,38 @@ func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, loc
 		return &config.Error{Text: failed.Text}
 	}
 	return err
+}
+
+// ofProcess are the keys that concern only the process that does a job, and ofNewStores those that
+// concern only stores that are made.
+var (
+	ofProcess   = []string{"cache", "log.level", "log.format", "lease", "admin.dn"}
+	ofNewStores = []string{"access", "password-policy"}
+)
+
+// noteNewStores says that options for new stores have no effect, because there is a store.
+func noteNewStores(c *config.Config, a around) {
+	for _, k := range config.Keys {
+		if given := c.Origin(k.Name); given == "--"+k.Flag() && slices.Contains(ofNewStores, k.Name) {
+			fmt.Fprintf(a.Stderr, "note: %s has no effect, because the store exists already: change cn=config instead\n", given)
+		}
+	}
+}
+
+// refuseOptions returns an error if the command line has an option that the job does not carry to a
+// server. If the option concerns only the process, refuseOptions says that it has no effect.
+func (j job[A]) refuseOptions(c *config.Config, a around) error {
+	for _, k := range config.Keys {
+		given := c.Origin(k.Name)
+		if given != "--"+k.Flag() || k.Test || k.Name == "store" || slices.Contains(j.carries, k.Name) || slices.Contains(ofNewStores, k.Name) {
+			continue
+		}
+		if !slices.Contains(ofProcess, k.Name) {
+			return &config.Error{Where: given, Text: fmt.Sprintf("a server has the store open and does the work, with its own configuration: leave the option out, set %s there, or stop the server", k.Name)}
+		}
+		fmt.Fprintf(a.Stderr, "note: %s has no effect, because the server that has the store open does the work\n", given)
+	}
+	return nil
 }
 
 // serveTools does the jobs of tools that find the store's folder locked, until stop is

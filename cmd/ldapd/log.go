@@ -49,7 +49,7 @@ type logArgs struct {
 	JSON                 bool
 }
 
-var logJob = job[logArgs]{"log", printLog}
+var logJob = job[logArgs]{"log", printLog, nil}
 
 func printLog(ctx context.Context, w *work, a logArgs) error {
 	o := history.LogOptions{JSON: a.JSON}

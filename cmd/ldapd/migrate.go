@@ -29,8 +29,8 @@ type migrateArgs struct {
 }
 
 var (
-	migrateJob = job[migrateArgs]{"migrate", migrateStore}
-	compareJob = job[oldServer]{"compare", compareStore}
+	migrateJob = job[migrateArgs]{"migrate", migrateStore, nil}
+	compareJob = job[oldServer]{"compare", compareStore, nil}
 )
 
 func (m *Main) migrateCommand() *cobra.Command {

@@ -47,7 +47,7 @@ type referencesArgs struct {
 	MustExist, Repair, End bool
 }
 
-var referencesJob = job[referencesArgs]{"references", references}
+var referencesJob = job[referencesArgs]{"references", references, nil}
 
 func references(ctx context.Context, w *work, a referencesArgs) error {
 	if len(a.Attributes) == 0 {

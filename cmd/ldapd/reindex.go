@@ -44,7 +44,7 @@ new version of ldapd has other rules for normal forms.`,
 // reindexArgs are the arguments of the command besides the configuration.
 type reindexArgs struct{ Indexes, Drop []string }
 
-var reindexJob = job[reindexArgs]{"reindex", reindex}
+var reindexJob = job[reindexArgs]{"reindex", reindex, nil}
 
 // reindex drops and builds the indexes that the arguments name.
 func reindex(ctx context.Context, w *work, a reindexArgs) error {

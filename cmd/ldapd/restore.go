@@ -59,7 +59,7 @@ type restoreArgs struct {
 	SecretsFrom, Identity string
 }
 
-var restoreJob = job[restoreArgs]{"restore", restore}
+var restoreJob = job[restoreArgs]{"restore", restore, nil}
 
 func restore(ctx context.Context, w *work, a restoreArgs) error {
 	name, err := parseName("the name", a.DN)

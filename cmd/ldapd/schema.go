@@ -67,8 +67,8 @@ type schemaListArgs struct {
 }
 
 var (
-	schemaListJob = job[schemaListArgs]{"schema list", listSchema}
-	schemaShowJob = job[[]string]{"schema show", showSchema}
+	schemaListJob = job[schemaListArgs]{"schema list", listSchema, nil}
+	schemaShowJob = job[[]string]{"schema show", showSchema, nil}
 )
 
 func listSchema(_ context.Context, w *work, a schemaListArgs) error {

@@ -100,8 +100,8 @@ type schemaRemoveArgs struct {
 }
 
 var (
-	schemaAddJob    = job[schemaAddArgs]{"schema add", addSchema}
-	schemaRemoveJob = job[schemaRemoveArgs]{"schema remove", removeSchema}
+	schemaAddJob    = job[schemaAddArgs]{"schema add", addSchema, nil}
+	schemaRemoveJob = job[schemaRemoveArgs]{"schema remove", removeSchema, nil}
 )
 
 // addSchema adds definitions, or with --continue those that can be added, and returns the errors

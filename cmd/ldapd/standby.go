@@ -121,7 +121,7 @@ the old primary does not run any more: nothing else stops it.`,
 // promoteArgs are the arguments of the command besides the configuration.
 type promoteArgs struct{ WithoutArchive bool }
 
-var promoteJob = job[promoteArgs]{"promote", promoteServed}
+var promoteJob = job[promoteArgs]{"promote", promoteServed, []string{"standby.from", "archive.identity"}}
 
 // promoteServed promotes the standby that this process serves.
 func promoteServed(ctx context.Context, w *work, a promoteArgs) error {

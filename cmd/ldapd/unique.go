@@ -46,7 +46,7 @@ type uniqueArgs struct {
 	End        bool
 }
 
-var uniqueJob = job[uniqueArgs]{"unique", unique}
+var uniqueJob = job[uniqueArgs]{"unique", unique, nil}
 
 func unique(ctx context.Context, w *work, a uniqueArgs) error {
 	if len(a.Attributes) == 0 {

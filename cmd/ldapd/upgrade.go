@@ -31,7 +31,7 @@ back; afterwards, older versions refuse the store. Servers continue to serve mea
 // upgradeArgs are the arguments of the command besides the configuration.
 type upgradeArgs struct{ Dry bool }
 
-var upgradeJob = job[upgradeArgs]{"upgrade", upgrade}
+var upgradeJob = job[upgradeArgs]{"upgrade", upgrade, nil}
 
 func upgrade(ctx context.Context, w *work, a upgradeArgs) error {
 	before, newest := maintain.Formats(w.Partition)

@@ -71,9 +71,9 @@ records are computed for each reader.`,
 }
 
 var (
-	viewListJob    = job[viewArgs]{"view list", listViews}
-	viewShowJob    = job[viewArgs]{"view show", showView}
-	viewRebuildJob = job[viewArgs]{"view rebuild", rebuildView}
+	viewListJob    = job[viewArgs]{"view list", listViews, nil}
+	viewShowJob    = job[viewArgs]{"view show", showView, nil}
+	viewRebuildJob = job[viewArgs]{"view rebuild", rebuildView, nil}
 )
 
 func listViews(ctx context.Context, w *work, _ viewArgs) error {

@@ -67,9 +67,13 @@ func DrawValues(req *request.Request, n int) error {
 	return req.Draw(12 * int64(n))
 }
 
-// relate replaces tests of memberOf and isMemberOf by tests that look at groups.
+// relate replaces tests of memberOf and isMemberOf by tests that look at groups, and tests of account
+// attributes by tests that find what reading an entry shows.
 func relate(ctx context.Context, req *request.Request, f filter.Resolved) (_ filter.Resolved, err error) {
 	r := filter.Map(f, func(t *filter.Test) filter.Resolved {
+		if ofAccounts(req, t) {
+			return accountTest(ctx, req, t)
+		}
 		related, e := membership.Test(ctx, req, t)
 		if e != nil {
 			err = e
@@ -123,7 +127,11 @@ func PrepareItems(req *request.Request, items []filter.Filter) []*filter.Test {
 
 // resolveFilter resolves a client's filter by the schema.
 func resolveFilter(req *request.Request, f filter.Filter) filter.Resolved {
-	if !req.IsPast() && !req.Judge.Free() && req.Judge.Secrets(acl.Search) {
+	switch {
+	case req.IsPast() || !req.Judge.Secrets(acl.Search):
+	case req.Judge.Free(): // the administrator tests how accounts are used, but no passwords
+		return filter.ResolveSome(f, req.Schema, req.Known.Account.Uses)
+	default:
 		return filter.ResolveSecrets(f, req.Schema)
 	}
 	return filter.Resolve(f, req.Schema)

@@ -90,6 +90,7 @@ func (a *Account) Enter(ctx context.Context) error {
 			return err
 		}
 		tell(a.req, control.PasswordPolicy{Error: kind(account.ChangeAfterReset)})
+		a.req.Response.Diagnostic = account.ErrMustChange.Error()
 		a.old(control.OIDPasswordExpired, []byte(control.PasswordExpiredValue))
 	case o.Warn > 0:
 		tell(a.req, control.PasswordPolicy{Expires: o.Warn})
@@ -100,6 +101,14 @@ func (a *Account) Enter(ctx context.Context) error {
 		a.ledger.Succeed(a.Policy)
 	}
 	return nil
+}
+
+// SayReset tells the client that the owner of the named account must change the password that the
+// request has set, and logs it.
+func SayReset(req *request.Request, name string) {
+	tell(req, control.PasswordPolicy{Error: kind(account.ChangeAfterReset)})
+	req.Response.Diagnostic = "the account's owner must change this password before anything else, because its password policy has pwdMustChange: add pwdReset: FALSE to accounts that no person owns"
+	req.Server.Log.Info("a password was set that the account's owner must change before anything else (pwdMustChange)", "dn", name, "by", req.Who.DN())
 }
 
 // expired refuses an expired password and reports the reason to the client.

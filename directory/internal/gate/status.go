@@ -22,7 +22,7 @@ func (a *Account) HasPassword() bool { return len(a.stored) > 0 }
 
 // Lock returns the lock that results now from the account's failures.
 func (a *Account) Lock() account.Lock {
-	if !a.Policy.Counts() || a.ledger == nil {
+	if a.ledger == nil {
 		return account.Lock{}
 	}
 	return a.ledger.Lock(a.Policy, a.Secrets)
@@ -31,22 +31,10 @@ func (a *Account) Lock() account.Lock {
 // Computed returns the values of an attribute that the entry does not store. The values come
 // from the account's failures, policy or secrets.
 func (a *Account) Computed(t *schema.AttributeType) [][]byte {
-	k := &a.req.Known.Account
-	lock := a.Lock()
-	switch {
-	case t == k.LockedTime && lock.Locked:
-		return [][]byte{schema.AppendTime(nil, lock.Since)}
-	case t == k.LockoutEnd && lock.Locked && !lock.Until.IsZero():
-		return [][]byte{schema.AppendTime(nil, lock.Until)}
-	case t == k.Policy && a.Policy != nil:
-		return [][]byte{[]byte(a.Policy.Name)}
+	if a.ledger == nil {
+		return nil
 	}
-	for i := range a.Secrets {
-		if a.Secrets[i].Type == t {
-			return a.Secrets[i].Values
-		}
-	}
-	return nil
+	return a.ledger.Computed(t, a.Policy, a.Secrets)
 }
 
 // Control returns the value of the account usable response control.

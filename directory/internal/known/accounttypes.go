@@ -1,6 +1,10 @@
 package known
 
-import "github.com/seed-4dac0d86/ldapd/schema"
+import (
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
 
 // AccountTypes are the attribute types that describe an account. A type that the schema
 // lacks is nil.
@@ -22,6 +26,9 @@ type AccountTypes struct {
 	Hot []*schema.AttributeType
 	// LockoutEnd is computed.
 	LockoutEnd *schema.AttributeType
+	// Uses contains Failure, GraceUse, ResetUse, Success and UsedStep. Shown contains these types, and
+	// the types whose values may be computed: LockedTime, LockoutEnd and Policy.
+	Uses, Shown []*schema.AttributeType
 }
 
 func newAccountTypes(s *schema.Schema) (a AccountTypes) {
@@ -52,5 +59,16 @@ func newAccountTypes(s *schema.Schema) (a AccountTypes) {
 		}
 	}
 	a.History, a.LockoutEnd = s.Attribute("pwdHistory"), s.Attribute("pwdAccountTmpLockoutEnd")
+	for _, t := range []*schema.AttributeType{a.Failure, a.GraceUse, a.ResetUse, a.Success, a.UsedStep} {
+		if t != nil {
+			a.Uses = append(a.Uses, t)
+		}
+	}
+	a.Shown = slices.Clip(a.Uses)
+	for _, t := range []*schema.AttributeType{a.LockedTime, a.LockoutEnd, a.Policy} {
+		if t != nil {
+			a.Shown = append(a.Shown, t)
+		}
+	}
 	return a
 }

@@ -127,8 +127,42 @@ func (l *Ledger) ByClock(failures []time.Time) []time.Time {
 	return l.book.ahead.byClock(l.id, failures, l.Now())
 }
 
+// Computed returns the values of an attribute that the account's entry does not store. They come from
+// the account's policy and secrets.
+func (l *Ledger) Computed(t *schema.AttributeType, p *account.Policy, secrets []entry.Attribute) [][]byte {
+	k := &l.known.Account
+	switch t {
+	case k.LockedTime:
+		if lock := l.Lock(p, secrets); lock.Locked {
+			return [][]byte{schema.AppendTime(nil, lock.Since)}
+		}
+	case k.LockoutEnd:
+		if lock := l.Lock(p, secrets); lock.Locked && !lock.Until.IsZero() {
+			return [][]byte{schema.AppendTime(nil, lock.Until)}
+		}
+	case k.Policy:
+		if p != nil {
+			return [][]byte{[]byte(p.Name)}
+		}
+	}
+	return Values(secrets, t)
+}
+
+// Values returns the values of a type.
+func Values(attributes []entry.Attribute, t *schema.AttributeType) [][]byte {
+	for i := range attributes {
+		if attributes[i].Type == t {
+			return attributes[i].Values
+		}
+	}
+	return nil
+}
+
 // Lock returns the lock that results now from failures in the store.
 func (l *Ledger) Lock(p *account.Policy, secrets []entry.Attribute) account.Lock {
+	if !p.Counts() {
+		return account.Lock{}
+	}
 	return p.Lock(l.ByClock(Times(secrets, "pwdFailureTime")), l.Now())
 }
 

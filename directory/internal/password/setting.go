@@ -28,6 +28,8 @@ type Setting struct {
 	was     [][]byte // passwords stored when the change was prepared
 	// Changes are the modifications that the transaction makes.
 	Changes []op.Modification
+	// Resets is set by Touch if the account's owner must change the new password.
+	Resets bool
 }
 
 // Open begins a change of the passwords of an entry. It reads the entry's account from the
@@ -246,9 +248,10 @@ func (s *Setting) Touch(req *request.Request, e *entry.Entry) (more []op.Modific
 		set(k.Expiration)
 	}
 	p := s.account.Policy
+	s.Resets = !given(k.Reset) && p.ResetAfter(&s.change)
 	switch {
 	case given(k.Reset):
-	case p.ResetAfter(&s.change):
+	case s.Resets:
 		set(k.Reset, []byte("TRUE"))
 	case !s.change.Reset || p != nil:
 		set(k.Reset)
@@ -305,11 +308,12 @@ func hashIn(req *request.Request, changes []op.Modification) bool {
 
 // CheckNew returns an error if the policy of a new entry does not allow the entry's
 // passwords. Otherwise, if the directory has any policy, it adds the account attributes that
-// the server maintains.
-func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.PartialAttribute, e *entry.Entry) ([]op.PartialAttribute, error) {
+// the server maintains. The result resets means that the server has decided that the account's owner
+// must change the password.
+func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.PartialAttribute, e *entry.Entry) (more []op.PartialAttribute, resets bool, err error) {
 	a, err := gate.OpenNew(ctx, req, name, e)
 	if err != nil || !a.Governed() {
-		return as, err
+		return as, false, err
 	}
 	var changes []op.Modification
 	for _, x := range as {
@@ -318,14 +322,15 @@ func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.Par
 	s := &Setting{account: a, own: a.Own(ctx)}
 	s.change.Reset, s.change.Relaxed = true, req.Controls.Rules.Relaxed
 	if err := s.check(ctx, req, clearIn(req, changes), hashIn(req, changes)); err != nil {
-		return nil, gate.Refusal(req, err)
+		return nil, false, gate.Refusal(req, err)
 	}
 	k := &req.Known.Account
 	as = addUnlessGiven(req, as, k.Changed, string(schema.AppendTime(nil, time.Now())))
-	if a.Policy.ResetAfter(&s.change) {
-		as = addUnlessGiven(req, as, k.Reset, "TRUE")
+	if !a.Policy.ResetAfter(&s.change) {
+		return as, false, nil
 	}
-	return as, nil
+	more = addUnlessGiven(req, as, k.Reset, "TRUE")
+	return more, len(more) > len(as), nil
 }
 
 func addUnlessGiven(req *request.Request, as []op.PartialAttribute, t *schema.AttributeType, value string) []op.PartialAttribute {

@@ -23,8 +23,8 @@ func (v *View) appendAccount(ctx context.Context, as []entry.Attribute, found *p
 	}
 	k := &req.Known.Account
 	var wanted []*schema.AttributeType
-	for _, t := range []*schema.AttributeType{k.LockedTime, k.LockoutEnd, k.Policy, k.Failure, k.GraceUse, k.ResetUse, k.Success} {
-		if t == nil || !sel.asks(t) && (!sel.operational || t.Secret()) || t.Secret() && !req.Judge.Secrets(acl.Show) {
+	for _, t := range k.Shown {
+		if !sel.asks(t) && (!sel.operational || t.Secret()) || t.Secret() && !req.Judge.Secrets(acl.Show) {
 			continue
 		}
 		if !slices.ContainsFunc(as, func(a entry.Attribute) bool { return a.Type == t }) {

@@ -14,6 +14,7 @@ type preparation struct {
 	done       bool
 	attributes []op.PartialAttribute // attributes of a new entry, with hashed passwords
 	set        *password.Setting     // change of an entry's passwords
+	resets     bool                  // the owner of a new account must change its password
 
 	// The fields kept and left are set only for an operation of an LDAP transaction.
 	kept      bool
@@ -23,6 +24,12 @@ type preparation struct {
 
 // isOwn reports whether the update changes the requester's own password.
 func (p *preparation) isOwn() bool { return p.set != nil && p.set.IsOwn() }
+
+// mustChange reports whether the update has set a password that the account's owner must change,
+// without having been told so by the client.
+func (p *preparation) mustChange() bool {
+	return p != nil && (p.resets || p.set != nil && p.set.Resets)
+}
 
 // hashes reports whether a new entry has passwords, so that the update needs a preparation.
 func hashes(req *request.Request, attributes []op.PartialAttribute) bool {
@@ -42,9 +49,10 @@ func (p *preparation) checkNew(ctx context.Context, req *request.Request, u *upd
 	if p.done {
 		hashed = p.attributes
 	}
-	checked, err := password.CheckNew(ctx, req, u.name, plain, proposed(req, u.name[0], plain))
+	checked, resets, err := password.CheckNew(ctx, req, u.name, plain, proposed(req, u.name[0], plain))
 	if err != nil {
 		return nil, err
 	}
+	p.resets = resets
 	return append(hashed[:len(hashed):len(hashed)], checked[len(plain):]...), nil
 }

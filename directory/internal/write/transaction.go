@@ -260,7 +260,7 @@ func (b *batch) commit(r table.Revision) {
 	b.req.Seen.Committed = r
 	for _, m := range b.updates {
 		m.req.Seen.Committed = r
-		m.update.end()
+		m.update.end(m.req)
 		sendToken(m.req)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/policies"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
@@ -75,7 +76,7 @@ func (u *update) run(ctx context.Context, req *request.Request) error {
 	switch {
 	case err == nil || isCommitted(err):
 		req.Seen.Committed = r
-		u.end()
+		u.end(req)
 	case err != errNoOperation:
 		dropEntries(req)
 	}
@@ -89,8 +90,12 @@ func isCommitted(err error) bool {
 	return errors.As(err, &behind)
 }
 
-// end calls ended after the commit.
-func (u *update) end() {
+// end calls ended after the commit. It tells the client if the owner of the account must change the
+// password that the update has set.
+func (u *update) end(req *request.Request) {
+	if u.prepared.mustChange() {
+		gate.SayReset(req, u.name.String())
+	}
 	if u.ended != nil {
 		u.ended()
 	}

@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 	"slices"
 
@@ -30,70 +31,98 @@ type DanglingValue struct {
 // identifier.
 func Dangling(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, after []byte) iter.Seq2[*DanglingValue, error] {
 	return func(yield func(*DanglingValue, error) bool) {
-		f := danglingFinder{s: s, x: x, known: map[string]bool{}}
-		for c, err := range x.InOrder(ctx, s.Reader, false, after) {
-			if err == nil {
-				err = f.test(ctx, &c)
-			}
+		f := danglingFinder{s: s, x: x, known: map[string]entry.ID{}}
+		err := inBatches(x.InOrder(ctx, s.Reader, false, after), cloneCandidate, func(batch []index.Candidate) error {
+			keys, err := f.keys(ctx, batch)
 			if err != nil {
-				yield(nil, err)
-				return
+				return err
 			}
-			for i := range f.found {
-				if !yield(&f.found[i], nil) {
-					return
+			for i := range batch {
+				if err := f.test(ctx, &batch[i], &keys[i]); err != nil {
+					return err
+				}
+				for i := range f.found {
+					if !yield(&f.found[i], nil) {
+						return errStop
+					}
 				}
 			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(nil, err)
 		}
 	}
+}
+
+func cloneCandidate(c index.Candidate) index.Candidate {
+	c.Position = bytes.Clone(c.Position)
+	return c
 }
 
 type danglingFinder struct {
 	s     *state.Snapshot
 	x     *catalog.Indexed
-	row   []byte // the last index row with a whole key
-	names bool   // the value of row names an entry
 	found []DanglingValue
-	known map[string]bool // keys of the names of existing entries
+	known map[string]entry.ID // for Exist
 }
 
 // maxKnown is the largest number of names in known.
 const maxKnown = 100_000
 
-// test sets f.found to the dangling values of a candidate.
-func (f *danglingFinder) test(ctx context.Context, c *index.Candidate) error {
-	f.found = f.found[:0]
-	key, cut, _, err := index.CutKey(c.Position)
-	if err != nil {
-		return err
-	}
-	row := c.Position[:len(c.Position)-len(c.ID)]
-	if !cut && !bytes.Equal(row, f.row) {
-		f.row = append(f.row[:0], row...)
-		if f.names, err = f.exists(ctx, f.x.Typ.KeyOfName(key)); err != nil {
-			return err
-		}
-	}
-	if !cut && f.names {
-		return nil
-	}
-	return f.read(ctx, c, key, row, cut)
+// A namingKey is the key in an index row of a candidate.
+type namingKey struct {
+	key   []byte
+	cut   bool
+	names bool // the key is whole, and an entry has the name
 }
 
-// exists reports whether an entry has the name with this key.
-func (f *danglingFinder) exists(ctx context.Context, key []byte) (bool, error) {
-	if len(key) == 0 || f.known[string(key)] {
-		return true, nil
+// keys returns the keys of candidates. It looks up the names of all of them together.
+func (f *danglingFinder) keys(ctx context.Context, batch []index.Candidate) ([]namingKey, error) {
+	if len(f.known) > maxKnown {
+		clear(f.known)
 	}
-	norms, err := dn.SplitKey(key)
-	if err != nil {
-		return false, err
+	keys := make([]namingKey, len(batch))
+	names := make([][]byte, len(batch))
+	var err error
+	for i := range batch {
+		k := &keys[i]
+		if k.key, k.cut, _, err = index.CutKey(batch[i].Position); err != nil {
+			return nil, err
+		}
+		if !k.cut {
+			names[i] = f.x.Typ.KeyOfName(k.key)
+		}
 	}
-	_, found, err := f.s.Path(ctx, norms)
-	if found && len(f.known) < maxKnown {
-		f.known[string(key)] = true
+	exist, err := f.exist(ctx, names)
+	for i := range exist {
+		keys[i].names = exist[i] && !keys[i].cut
 	}
-	return found, err
+	return keys, err
+}
+
+// exist reports for each key of a name whether an entry has the name. The empty name is a name.
+func (f *danglingFinder) exist(ctx context.Context, keys [][]byte) ([]bool, error) {
+	names := make([][]dn.Norm, len(keys))
+	for i, key := range keys {
+		if len(key) == 0 {
+			continue
+		}
+		var err error
+		if names[i], err = dn.SplitKey(key); err != nil {
+			return nil, err
+		}
+	}
+	return f.s.Exist(ctx, names, f.known)
+}
+
+// test sets f.found to the dangling values of a candidate.
+func (f *danglingFinder) test(ctx context.Context, c *index.Candidate, k *namingKey) error {
+	f.found = f.found[:0]
+	if k.names {
+		return nil
+	}
+	return f.read(ctx, c, k.key, c.Position[:len(c.Position)-len(c.ID)], k.cut)
 }
 
 // read reads the values of a candidate's entry that are in an index row, and adds to f.found
@@ -148,18 +177,24 @@ func (f *danglingFinder) cutIn(ctx context.Context, d *state.DescribedValues, ro
 		list[i] = &all[i]
 	}
 	values, err := d.Spelled(ctx, f.s, list)
+	if err != nil {
+		return nil, err
+	}
+	var keys [][]byte
 	for i, v := range values {
-		k, err := catalog.KeyOf(f.x.Typ, v)
-		if err != nil || !bytes.Equal(index.AppendKey(nil, k), row) {
-			continue
-		}
-		names, err := f.exists(ctx, f.x.Typ.KeyOfName(k))
-		if err != nil {
-			return nil, err
-		}
-		if !names {
-			in = append(in, list[i])
+		if k, err := catalog.KeyOf(f.x.Typ, v); err == nil && bytes.Equal(index.AppendKey(nil, k), row) {
+			in, keys = append(in, list[i]), append(keys, f.x.Typ.KeyOfName(k))
 		}
 	}
-	return in, err
+	exist, err := f.exist(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for i, k := range in {
+		if !exist[i] {
+			in[n], n = k, n+1
+		}
+	}
+	return in[:n], nil
 }

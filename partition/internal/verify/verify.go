@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -60,8 +61,9 @@ func (f *Finding) String() string {
 type VerifyOptions struct {
 	// Found is called with every finding. If it returns an error, the check ends.
 	Found func(*Finding) error
-	// Progress, if set, is called with the number of entries checked so far.
-	Progress func(entries int)
+	// Progress, if set, is called with the number of entries checked so far, and with the part
+	// of the whole check that is done, from 0 to 1.
+	Progress func(entries int, done float64)
 }
 
 // Verify compares the newest state of the tree and of every index with the entries in master,
@@ -69,14 +71,14 @@ type VerifyOptions struct {
 // stream and keeps only one batch of entries in memory. It returns the number of entries. It
 // returns an error if Found returns one, or if a read fails for another reason than damage.
 //
-// Verify computes the expected cells from master and looks up each of them. If all
-// expected cells exist and the number of cells is right, there are no other cells.
-// Otherwise Verify looks up the entry of each cell in master.
+// Verify only scans tables: it adds up hashes of the cells of each table, and of the cells that the
+// entries in master make it expect. If the sums of a table differ, or a part of it cannot be read,
+// Verify looks up each expected cell of the table, and then the entry of each of its cells.
 func Verify(ctx context.Context, p *catalog.Keeper, o VerifyOptions) (int, error) {
 	s := state.Newest(p)
 	defer s.Close()
 	s.Cached = false // check the store, not the cache
-	v := &verifier{p: p, s: s, o: o, above: map[entry.ID]bool{}}
+	v := &verifier{p: p, s: s, o: o, hash: newHasher(), above: map[entry.ID]bool{}}
 	err := v.run(ctx)
 	return v.entries, err
 }
@@ -86,27 +88,33 @@ type verifier struct {
 	s *state.Snapshot
 
 	o       VerifyOptions
+	hash    hasher
+	tree    sums
 	indexes []*indexCheck
 	entries int
-	rows    int  // expected number of rows in the tree
-	suspect bool // the tree has a finding, so its rows must be examined
-	above   map[entry.ID]bool
+	above   map[entry.ID]bool // entries on a path to the root
+	stages  stages
 }
 
 func (v *verifier) run(ctx context.Context) error {
 	if err := v.tables(ctx); err != nil {
 		return err
 	}
-	if err := v.unlessDamaged(ctx, master.Name, v.master(ctx)); err != nil {
+	rows, err := v.sumTree(ctx)
+	if err := v.unlessDamaged(ctx, tree.Name, err); err != nil {
 		return err
 	}
-	if err := v.unlessDamaged(ctx, tree.Name, v.tree(ctx)); err != nil {
+	v.stages.plan(rows, len(v.indexes))
+	if err := v.unlessDamaged(ctx, master.Name, v.each(ctx, v.expect)); err != nil {
 		return err
 	}
 	for _, x := range v.indexes {
-		if err := v.unlessDamaged(ctx, x.Table().Name(), v.index(ctx, x)); err != nil {
+		if err := v.unlessDamaged(ctx, x.Table().Name(), v.sumIndex(ctx, x)); err != nil {
 			return err
 		}
+	}
+	if err := v.faults(ctx); err != nil {
+		return err
 	}
 	if err := v.unique(ctx); err != nil {
 		return err
@@ -184,15 +192,30 @@ func (v *verifier) name(ctx context.Context, id entry.ID) (name string) {
 }
 
 func (v *verifier) node(ctx context.Context, id entry.ID) (*master.Node, error) {
-	row, err := v.s.Reader.Get(ctx, v.p.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
+	some, err := v.nodes(ctx, []entry.ID{id})
 	if err != nil {
 		return nil, err
 	}
-	node, ok := master.DecodeNode(row)
-	if !ok {
-		return nil, nil
+	return some[0], nil
+}
+
+// nodes reads the nodes of entries in one call. A node is nil if the entry does not exist.
+func (v *verifier) nodes(ctx context.Context, ids []entry.ID) ([]*master.Node, error) {
+	keys := make([][]byte, len(ids))
+	for i, id := range ids {
+		keys[i] = master.Row(id)
 	}
-	return &node, nil
+	rows, err := v.s.Reader.GetMany(ctx, v.p.Master, keys, table.Select{Families: []table.Family{master.TreeInfo}})
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]*master.Node, len(ids))
+	for i, row := range rows {
+		if node, ok := master.DecodeNode(row); ok {
+			nodes[i] = &node
+		}
+	}
+	return nodes, nil
 }
 
 // tables reports missing index tables and incomplete indexes, and collects all other
@@ -221,9 +244,9 @@ func (v *verifier) tables(ctx context.Context) error {
 // verifyBatch is the number of entries that are checked at once.
 const verifyBatch = 128
 
-// master checks all entries in the table master, and the rows and cells of other tables
-// that must exist for them.
-func (v *verifier) master(ctx context.Context) error {
+// each reads all entries in the table master, and calls f with batches of them.
+func (v *verifier) each(ctx context.Context, f func(context.Context, []*subject) error) error {
+	v.stages.begin(entriesWeight)
 	sel := table.Select{
 		Families: []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes},
 		MaxCells: state.MaxColumns,
@@ -248,28 +271,86 @@ func (v *verifier) master(ctx context.Context) error {
 			continue
 		}
 		if batch = append(batch, x); len(batch) == verifyBatch || len(x.row.Cells) >= state.MaxColumns {
-			if err := v.compareAll(ctx, batch); err != nil {
+			if err := f(ctx, batch); err != nil {
 				return err
 			}
 			batch = batch[:0]
 		}
 	}
-	return v.compareAll(ctx, batch)
+	return f(ctx, batch)
 }
 
-// compareAll looks up the rows and cells that must exist for a batch of entries.
-func (v *verifier) compareAll(ctx context.Context, batch []*subject) error {
-	if err := v.lookUpBatch(ctx, tree.Name, batch, v.treeRows); err != nil {
+// expect checks the places of a batch of entries, and adds to the sums the cells that must exist
+// for them.
+func (v *verifier) expect(ctx context.Context, batch []*subject) error {
+	if err := v.lookUpBatch(ctx, master.Name, batch, v.places); err != nil {
 		return err
 	}
-	for _, x := range v.indexes {
-		if err := v.lookUpBatch(ctx, x.Table().Name(), batch, func(ctx context.Context, b []*subject) error { return v.indexCells(ctx, x, b) }); err != nil {
-			return err
+	for _, x := range batch {
+		v.expectTree(x)
+		for _, c := range v.indexes {
+			for _, e := range c.mutations(x) {
+				v.hash.add(&c.want, e.row, &e.cell)
+			}
 		}
 	}
 	v.entries += len(batch)
-	if v.o.Progress != nil {
-		v.o.Progress(v.entries)
+	v.progress(len(batch))
+	return nil
+}
+
+// faults finds what is wrong with the tables whose sums are wrong.
+func (v *verifier) faults(ctx context.Context) error {
+	wrong := func(x *indexCheck) bool { return x.wrong() }
+	if !v.tree.wrong() && !slices.ContainsFunc(v.indexes, wrong) {
+		return nil
+	}
+	err := v.quietly().each(ctx, func(ctx context.Context, batch []*subject) error {
+		v.progress(len(batch))
+		return v.lookUp(ctx, batch)
+	})
+	if err != nil && !errors.Is(err, table.ErrCorrupt) { // v.each has reported damage of master
+		return err
+	}
+	if v.tree.wrong() {
+		if err := v.unlessDamaged(ctx, tree.Name, v.strayRows(ctx)); err != nil {
+			return err
+		}
+	}
+	for _, x := range v.indexes {
+		if !x.wrong() {
+			continue
+		}
+		stray := func(batch []located) error { return v.stray(ctx, x, batch) }
+		if err := v.unlessDamaged(ctx, x.Table().Name(), inBatches(v.quietly().indexed(ctx, x), located.clone, stray)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quietly returns a copy of v that reports no findings.
+func (v *verifier) quietly() *verifier {
+	q := *v
+	q.o.Found = func(*Finding) error { return nil }
+	return &q
+}
+
+// lookUp looks up the rows and cells that must exist for a batch of entries, in the tables whose
+// sums are wrong.
+func (v *verifier) lookUp(ctx context.Context, batch []*subject) error {
+	if v.tree.wrong() {
+		if err := v.lookUpBatch(ctx, tree.Name, batch, v.treeRows); err != nil {
+			return err
+		}
+	}
+	for _, x := range v.indexes {
+		if !x.wrong() {
+			continue
+		}
+		if err := v.lookUpBatch(ctx, x.Table().Name(), batch, func(ctx context.Context, b []*subject) error { return v.indexCells(ctx, x, b) }); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -297,24 +378,47 @@ func (v *verifier) treeRows(ctx context.Context, batch []*subject) error {
 // maxAbove is the largest number of entries that are remembered as connected to the root.
 const maxAbove = 1 << 20
 
-// reaches checks that the path from an entry up through its ancestors ends at the root. It
-// remembers the ancestors that are on a path to the root. If a parent is missing, the
-// child of the missing parent is reported, but not the entries below that child.
-func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) error {
+// ancestors reads the nodes of the ancestors of a batch of entries that are not known to be on a
+// path to the root. It makes one call for each level of the tree. The result is nil for an entry
+// that does not exist.
+func (v *verifier) ancestors(ctx context.Context, batch []*subject) (map[entry.ID]*master.Node, error) {
 	if len(v.above) > maxAbove {
 		clear(v.above)
 	}
-	if parent == catalog.Root {
-		return nil
-	}
-	if good, known := v.above[parent]; known && good {
-		return nil
-	}
-	path := map[entry.ID]bool{id: true}
-	for at := parent; at != catalog.Root; {
-		if v.above[at] {
-			break
+	nodes := map[entry.ID]*master.Node{}
+	var level []entry.ID
+	climb := func(to entry.ID) {
+		if _, known := nodes[to]; !known && to != catalog.Root && !v.above[to] {
+			nodes[to] = nil
+			level = append(level, to)
 		}
+	}
+	for _, x := range batch {
+		climb(x.node.Parent)
+	}
+	for len(level) > 0 {
+		ids := level
+		level = nil
+		some, err := v.nodes(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for i, node := range some {
+			if nodes[ids[i]] = node; node != nil {
+				climb(node.Parent)
+			}
+		}
+	}
+	return nodes, nil
+}
+
+// reaches checks that the path from an entry up through its ancestors ends at the root. It
+// remembers the ancestors that are on a path to the root. If a parent is missing, the
+// child of the missing parent is reported, but not the entries below that child. The parameter
+// nodes is the result of ancestors.
+func (v *verifier) reaches(ctx context.Context, id, parent entry.ID, nodes map[entry.ID]*master.Node) error {
+	path := map[entry.ID]bool{id: true}
+	for at := parent; at != catalog.Root && !v.above[at]; {
 		if path[at] {
 			if at != id {
 				return nil // the entry is below a circle, which is reported separately
@@ -322,10 +426,7 @@ func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) er
 			return v.found(ctx, FaultCircle, master.Name, id, "the entry is below itself: nothing reaches it")
 		}
 		path[at] = true
-		node, err := v.node(ctx, at)
-		if err != nil {
-			return err
-		}
+		node := nodes[at]
 		if node == nil {
 			if at != parent {
 				return nil // reported for the entry at which the path ends
@@ -341,42 +442,69 @@ func (v *verifier) reaches(ctx context.Context, id entry.ID, parent entry.ID) er
 	return nil
 }
 
-// tree counts the rows of the tree. If the number is wrong or the tree has a finding, it
-// looks for rows that belong to no entry.
-func (v *verifier) tree(ctx context.Context) error {
-	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}, MaxCells: 1}
-	n := 0
-	for _, err := range v.scan(ctx, v.p.Tree, sel) {
+// sumTree adds up the cells of the tree. It returns the number of rows.
+func (v *verifier) sumTree(ctx context.Context) (n int, err error) {
+	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
+	for row, err := range v.scan(ctx, v.p.Tree, sel) {
 		if err != nil {
-			return err
+			return n, err
+		}
+		for i := range row.Cells {
+			v.hash.add(&v.tree.have, row.Key, &row.Cells[i])
 		}
 		n++
 	}
-	if n == v.rows && !v.suspect {
-		return nil
-	}
-	sel = table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
-	for row, err := range v.s.Reader.Scan(ctx, v.p.Tree, table.Range{}, sel) {
-		if err == nil {
-			err = v.strayRow(ctx, row)
+	return n, nil
+}
+
+// strayRows looks for rows of the tree that belong to no entry.
+func (v *verifier) strayRows(ctx context.Context) error {
+	rows := v.s.Reader.Scan(ctx, v.p.Tree, table.Range{}, table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}})
+	return inBatches(rows, table.Row.Clone, func(batch []table.Row) error {
+		ids := make([]entry.ID, len(batch))
+		for i, row := range batch {
+			ids[i], _ = tree.ID(row)
 		}
+		nodes, err := v.nodes(ctx, ids)
 		if err != nil {
 			return err
 		}
-	}
-	return nil
+		for i, row := range batch {
+			if err := v.strayRow(ctx, row, nodes[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-// strayRow reports a row of the tree that belongs to no entry.
-func (v *verifier) strayRow(ctx context.Context, row table.Row) error {
-	id, ok := tree.ID(row)
-	if !ok {
-		return v.found(ctx, FaultTree, tree.Name, catalog.Root, "the row %q has no id", row.Key)
+// inBatches calls f with copies of the items, verifyBatch at once.
+func inBatches[T any](items iter.Seq2[T, error], clone func(T) T, f func([]T) error) error {
+	var batch []T
+	for x, err := range items {
+		if err != nil {
+			return err
+		}
+		if batch = append(batch, clone(x)); len(batch) == verifyBatch {
+			if err := f(batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
 	}
-	node, err := v.node(ctx, id)
+	if len(batch) == 0 {
+		return nil
+	}
+	return f(batch)
+}
+
+// strayRow reports a row of the tree that belongs to no entry. The parameter node is the node of
+// the entry that the row names.
+func (v *verifier) strayRow(ctx context.Context, row table.Row, node *master.Node) error {
+	id, ok := tree.ID(row)
 	switch {
-	case err != nil:
-		return err
+	case !ok:
+		return v.found(ctx, FaultTree, tree.Name, catalog.Root, "the row %q has no id", row.Key)
 	case node == nil:
 		return v.found(ctx, FaultTree, tree.Name, id, "the row %q names an entry that does not exist", row.Key)
 	case !bytes.Equal(row.Key, tree.Key(node.Parent, node.NormRDN)):
@@ -409,12 +537,14 @@ func (v *verifier) void(ctx context.Context) error {
 // voidIn looks for cells of one family that no commit wrote. It reads the newest cells
 // directly from the table, not through a snapshot.
 func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) error {
+	v.stages.begin(1)
 	log := journal.New(v.p.Store)
 	told := map[table.Revision]bool{}
 	for c, err := range allCells(ctx, t, f) {
 		if err != nil {
 			return err
 		}
+		v.progress(1)
 		r := c.cell.Revision
 		if v.s.At.Visible(r) || !v.s.At.Swept(r) || told[r] {
 			// The cell is visible, pending or still to be removed, or its revision was
@@ -442,6 +572,12 @@ func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) er
 type located struct {
 	row  []byte
 	cell *table.Cell
+}
+
+func (l located) clone() located {
+	c := *l.cell
+	c.Qualifier = bytes.Clone(c.Qualifier)
+	return located{bytes.Clone(l.row), &c}
 }
 
 // cellsPage is the number of cells of a row that are kept in memory at once.

@@ -15,7 +15,6 @@ import (
 // scan reads a table. It reports the ranges of rows that cannot be read and skips them.
 func (v *verifier) scan(ctx context.Context, t table.Table, s table.Select) iter.Seq2[table.Row, error] {
 	return scanPast(ctx, v.s, t, s, func(r table.Range, err error) error {
-		v.suspect = true
 		return v.found(ctx, FaultDamage, t.Name(), catalog.Root, "%s cannot be read: %v", gapText(t.Name(), r), err)
 	})
 }
@@ -36,7 +35,6 @@ func (v *verifier) lookUpBatch(ctx context.Context, tbl string, batch []*subject
 	if !errors.Is(err, table.ErrCorrupt) {
 		return err
 	}
-	v.suspect = true
 	for i, x := range batch {
 		err := look(ctx, batch[i:i+1])
 		if errors.Is(err, table.ErrCorrupt) {

@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -64,9 +65,6 @@ func (v *verifier) subject(ctx context.Context, row table.Row) (*subject, error)
 			return nil, err
 		}
 	}
-	if err := v.place(ctx, x); err != nil {
-		return nil, err
-	}
 	return x, nil
 }
 
@@ -96,9 +94,26 @@ func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
 	return nil
 }
 
-// place checks the entry's name. It also checks that the path from the entry up through its
-// ancestors ends at the root.
-func (v *verifier) place(ctx context.Context, x *subject) error {
+// places checks the names of a batch of entries. It also checks that the path from each entry up
+// through its ancestors ends at the root.
+func (v *verifier) places(ctx context.Context, batch []*subject) error {
+	nodes, err := v.ancestors(ctx, batch)
+	if err != nil {
+		return err
+	}
+	for _, x := range batch {
+		if err := v.ownName(ctx, x); err != nil {
+			return err
+		}
+		if err := v.reaches(ctx, x.id, x.node.Parent, nodes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownName checks an entry's name.
+func (v *verifier) ownName(ctx context.Context, x *subject) error {
 	name, err := dn.Parse(x.node.UpRDN)
 	if err != nil || len(name) == 0 {
 		return v.found(ctx, FaultName, master.Name, x.id, "the name %q is not a DN", x.node.UpRDN)
@@ -128,7 +143,7 @@ func (v *verifier) place(ctx context.Context, x *subject) error {
 			}
 		}
 	}
-	return v.reaches(ctx, x.id, x.node.Parent)
+	return nil
 }
 
 // hasValue reports whether the entry has the value of an AVA.
@@ -143,40 +158,86 @@ func (x *subject) hasValue(k *catalog.Types, a dn.AVA) bool {
 	})
 }
 
-// treeRow checks an entry's row in the tree.
-func (v *verifier) treeRow(ctx context.Context, x *subject, row table.Row) error {
-	id, ok := tree.ID(row)
-	v.rows++
-	if !ok || id != x.id {
-		v.suspect = true
-		if !ok {
-			return v.found(ctx, FaultTree, tree.Name, x.id, "there is no row for the entry's name: it cannot be found by it")
+// expectTree adds to the sums of the tree the row of an entry. Whether a description has its
+// columns in the tree or in master is known from master. If that is wrong, so are the sums.
+func (v *verifier) expectTree(x *subject) {
+	row := tree.Key(x.node.Parent, x.node.NormRDN)
+	id := tree.Cell(x.id)
+	v.hash.add(&v.tree.want, row, &id)
+	many := map[string]bool{}
+	inMaster := x.row.Family(master.NormAttributes)
+	if len(inMaster) > 0 {
+		for i := range x.values {
+			if d := &x.values[i]; d.typ.Equality != nil && x.row.Find(master.NormAttributes, d.many.Qualifier) != nil {
+				many[d.description()] = true
+			}
 		}
-		return v.found(ctx, FaultTree, tree.Name, x.id, "the row of the entry's name belongs to the entry %s", id)
 	}
-	inTree, inMaster := map[string][]byte{}, map[string][]byte{}
+	w := x.columns(func(d *derived) bool { return many[d.description()] })
+	for q, value := range w.inTree {
+		v.hash.add(&v.tree.want, row, &table.Cell{Family: tree.NormAttributes, Qualifier: []byte(q), Value: value})
+	}
+	for i := range inMaster {
+		if value, ok := w.inMaster[string(inMaster[i].Qualifier)]; !ok || !bytes.Equal(value, inMaster[i].Value) {
+			v.tree.suspect = true
+		}
+	}
+	if len(w.twice) > 0 || len(w.inMaster) != len(inMaster) {
+		v.tree.suspect = true
+	}
+}
+
+func (d *derived) description() string { return d.typ.OID + d.options }
+
+// Columns are the columns that an entry must have, with their values.
+type columns struct {
+	inTree, inMaster map[string][]byte
+	twice            []*derived // values that are the same as others
+}
+
+// columns returns the columns that an entry must have. The function many reports whether the
+// columns of a value's description are in master.
+func (x *subject) columns(many func(*derived) bool) *columns {
+	w := &columns{inTree: make(map[string][]byte, len(x.values)), inMaster: map[string][]byte{}}
 	for i := range x.values {
 		d := &x.values[i]
 		if d.typ.Secret() {
 			continue
 		}
-		to, column := inTree, d.column
-		note := tree.Plain(d.typ, d.options, tree.Many)
-		if d.typ.Equality != nil && row.Find(tree.NormAttributes, note) != nil {
-			to, column = inMaster, d.many
-			inTree[string(note)] = []byte{1}
+		to, column := w.inTree, d.column
+		if d.typ.Equality != nil && many(d) {
+			to, column = w.inMaster, d.many
+			w.inTree[string(tree.Plain(d.typ, d.options, tree.Many))] = []byte{1}
 		}
 		if _, twice := to[string(column.Qualifier)]; twice && d.typ.Equality != nil {
-			if err := v.found(ctx, FaultValue, master.Name, x.id, "two values of %s are the same", d.typ.Name()); err != nil {
-				return err
-			}
+			w.twice = append(w.twice, d)
 		}
 		to[string(column.Qualifier)] = column.Value
 	}
-	if err := v.columns(ctx, x, tree.Name, inTree, row.Family(tree.NormAttributes)); err != nil {
+	return w
+}
+
+// treeRow checks an entry's row in the tree.
+func (v *verifier) treeRow(ctx context.Context, x *subject, row table.Row) error {
+	id, ok := tree.ID(row)
+	if !ok {
+		return v.found(ctx, FaultTree, tree.Name, x.id, "there is no row for the entry's name: it cannot be found by it")
+	}
+	if id != x.id {
+		return v.found(ctx, FaultTree, tree.Name, x.id, "the row of the entry's name belongs to the entry %s", id)
+	}
+	w := x.columns(func(d *derived) bool {
+		return row.Find(tree.NormAttributes, tree.Plain(d.typ, d.options, tree.Many)) != nil
+	})
+	for _, d := range w.twice {
+		if err := v.found(ctx, FaultValue, master.Name, x.id, "two values of %s are the same", d.typ.Name()); err != nil {
+			return err
+		}
+	}
+	if err := v.columns(ctx, x, tree.Name, w.inTree, row.Family(tree.NormAttributes)); err != nil {
 		return err
 	}
-	return v.columns(ctx, x, master.Name, inMaster, x.row.Family(master.NormAttributes))
+	return v.columns(ctx, x, master.Name, w.inMaster, x.row.Family(master.NormAttributes))
 }
 
 // columns compares the columns that contain keys with the expected columns.
@@ -207,8 +268,7 @@ func (v *verifier) columns(ctx context.Context, x *subject, tbl string, want map
 // An indexCheck is an index that is being checked.
 type indexCheck struct {
 	*catalog.Indexed
-	cells   int  // number of expected cells
-	suspect bool // the index has a finding
+	sums
 }
 
 // expected is an index cell that an entry must have.
@@ -250,19 +310,13 @@ func (v *verifier) indexCells(ctx context.Context, c *indexCheck, batch []*subje
 	for _, x := range batch {
 		es = append(es, c.mutations(x)...)
 	}
-	c.cells += len(es)
-	t := c.Table()
 	for chunk := range slices.Chunk(es, 4*verifyBatch) {
-		keys := make([][]byte, len(chunk))
-		for i := range chunk {
-			keys[i] = chunk[i].row
-		}
-		rows, err := v.s.Reader.GetMany(ctx, t, keys, table.Select{MaxCells: fewCells})
+		got, err := v.indexValues(ctx, c, chunk)
 		if err != nil {
 			return err
 		}
 		for i := range chunk {
-			if err := v.indexCell(ctx, c, &chunk[i], rows[i]); err != nil {
+			if err := v.indexCell(ctx, c, &chunk[i], got[i]); err != nil {
 				return err
 			}
 		}
@@ -270,18 +324,65 @@ func (v *verifier) indexCells(ctx context.Context, c *indexCheck, batch []*subje
 	return nil
 }
 
-func (v *verifier) indexCell(ctx context.Context, c *indexCheck, e *expected, row table.Row) error {
-	got := row.Find(e.cell.Family, e.cell.Qualifier)
-	if got == nil && len(row.Cells) >= fewCells {
-		one, err := v.s.Reader.Get(ctx, c.Table(), e.row, table.Select{Columns: []table.ColumnRange{table.Column(e.cell.Family, e.cell.Qualifier)}})
-		if err != nil {
-			return err
-		}
-		got = one.Find(e.cell.Family, e.cell.Qualifier)
+// indexValues reads the expected cells, or nil for cells that do not exist. It reads each row
+// once, in one call for all rows. Of the rows with many columns that call reads only some. If
+// an expected cell is not among these, a second call reads the cells that are expected in such
+// rows.
+func (v *verifier) indexValues(ctx context.Context, c *indexCheck, es []expected) ([]*table.Cell, error) {
+	got := make([]*table.Cell, len(es))
+	all := make([]int, len(es))
+	for i := range all {
+		all[i] = i
 	}
+	var long []int
+	err := v.indexRows(ctx, c, es, all, table.Select{MaxCells: fewCells}, func(i int, row table.Row) {
+		if got[i] = row.Find(es[i].cell.Family, es[i].cell.Qualifier); got[i] == nil && len(row.Cells) >= fewCells {
+			long = append(long, i)
+		}
+	})
+	if err != nil || len(long) == 0 {
+		return got, err
+	}
+	var sel table.Select
+	selected := map[string]bool{}
+	for _, i := range long {
+		if q := es[i].cell.Qualifier; !selected[string(q)] {
+			selected[string(q)] = true
+			sel.Columns = append(sel.Columns, table.Column(es[i].cell.Family, q))
+		}
+	}
+	return got, v.indexRows(ctx, c, es, long, sel, func(i int, row table.Row) {
+		got[i] = row.Find(es[i].cell.Family, es[i].cell.Qualifier)
+	})
+}
+
+// indexRows reads the rows of some expected cells, which are given by their positions in es. It
+// calls f with each position and the row.
+func (v *verifier) indexRows(ctx context.Context, c *indexCheck, es []expected, some []int, sel table.Select, f func(int, table.Row)) error {
+	at := map[string]int{}
+	var keys [][]byte
+	for _, i := range some {
+		if _, known := at[string(es[i].row)]; !known {
+			at[string(es[i].row)] = len(keys)
+			keys = append(keys, es[i].row)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	rows, err := v.s.Reader.GetMany(ctx, c.Table(), keys, sel)
+	if err != nil {
+		return err
+	}
+	for _, i := range some {
+		f(i, rows[at[string(es[i].row)]])
+	}
+	return nil
+}
+
+func (v *verifier) indexCell(ctx context.Context, c *indexCheck, e *expected, got *table.Cell) error {
 	switch {
 	case got == nil:
-		c.suspect = true
 		return v.found(ctx, FaultIndex, c.Table().Name(), e.x.id, "the row %q does not have the entry: searches miss it", e.row)
 	case !bytes.Equal(got.Value, e.cell.Value):
 		return v.found(ctx, FaultIndex, c.Table().Name(), e.x.id, "the row %q has another parent for the entry than master", e.row)
@@ -289,33 +390,21 @@ func (v *verifier) indexCell(ctx context.Context, c *indexCheck, e *expected, ro
 	return nil
 }
 
-// index counts the cells of an index. If the number is wrong or the index has a finding,
-// it looks for cells that belong to no value.
-func (v *verifier) index(ctx context.Context, c *indexCheck) error {
-	n := 0
-	for _, err := range v.indexed(ctx, c) {
-		if err != nil {
-			return err
-		}
-		n++
-	}
-	if n == c.cells && !c.suspect {
-		return nil
-	}
-	var last *subject
+// sumIndex adds up the cells of an index.
+func (v *verifier) sumIndex(ctx context.Context, c *indexCheck) error {
+	v.stages.begin(1)
 	for at, err := range v.indexed(ctx, c) {
-		if err == nil {
-			last, err = v.stray(ctx, c, at, last)
-		}
 		if err != nil {
 			return err
 		}
+		v.hash.add(&c.have, at.row, at.cell)
+		v.progress(1)
 	}
 	return nil
 }
 
 // indexed streams the cells of an index.
-func (v *verifier) indexed(ctx context.Context, c *indexCheck) func(func(located, error) bool) {
+func (v *verifier) indexed(ctx context.Context, c *indexCheck) iter.Seq2[located, error] {
 	t := c.Table()
 	rows := v.scan(ctx, t, table.Select{MaxCells: cellsPage})
 	return pages(rows, func(row, from []byte) (table.Row, error) {
@@ -323,42 +412,81 @@ func (v *verifier) indexed(ctx context.Context, c *indexCheck) func(func(located
 	})
 }
 
-// stray reports an index cell that belongs to no value. It returns the entry that it has
-// read, because the next cell may belong to the same entry.
-func (v *verifier) stray(ctx context.Context, c *indexCheck, at located, last *subject) (*subject, error) {
-	var id entry.ID
+// entryOf returns the entry that an index cell belongs to.
+func entryOf(at located) (id entry.ID, ok bool) {
 	from := at.row
 	if len(at.cell.Qualifier) == len(id) {
 		from = at.cell.Qualifier
 	}
 	if len(from) < len(id) {
-		return last, v.found(ctx, FaultIndex, c.Table().Name(), catalog.Root, "the row %q is of no entry", at.row)
+		return id, false
 	}
 	copy(id[:], from[len(from)-len(id):])
-	if last == nil || last.id != id {
-		row, err := v.s.Reader.Get(ctx, v.p.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes}})
-		if err != nil {
-			return last, err
-		}
-		last = &subject{id: id, row: row}
-		last.node, _ = master.DecodeNode(row)
-		if err := v.deriveQuietly(ctx, last, row.Family(master.UpAttributes)); err != nil {
-			return last, err
-		}
-	}
-	for _, e := range c.mutations(last) {
-		if bytes.Equal(e.row, at.row) && bytes.Equal(e.cell.Qualifier, at.cell.Qualifier) {
-			return last, nil
-		}
-	}
-	return last, v.found(ctx, FaultIndex, c.Table().Name(), id, "the row %q has the entry, which has no such value", at.row)
+	return id, true
 }
+
+// stray reports those of a batch of index cells that belong to no value.
+func (v *verifier) stray(ctx context.Context, c *indexCheck, batch []located) error {
+	of := map[entry.ID]int{}
+	var keys [][]byte
+	for _, at := range batch {
+		if id, ok := entryOf(at); ok {
+			if _, known := of[id]; !known {
+				of[id] = len(keys)
+				keys = append(keys, master.Row(id))
+			}
+		}
+	}
+	rows, err := v.s.Reader.GetMany(ctx, v.p.Master, keys, table.Select{
+		Families: []table.Family{master.TreeInfo, master.UpAttributes},
+		Columns:  []table.ColumnRange{master.Columns(c.Typ, ""), table.ColumnPrefix(master.UpAttributes, []byte(c.Typ.Name()+";"))}})
+	if err != nil {
+		return err
+	}
+	has := make([]map[string]bool, len(rows)) // the cells that each entry must have
+	for _, at := range batch {
+		id, ok := entryOf(at)
+		if !ok {
+			if err := v.found(ctx, FaultIndex, c.Table().Name(), catalog.Root, "the row %q is of no entry", at.row); err != nil {
+				return err
+			}
+			continue
+		}
+		i := of[id]
+		if has[i] == nil {
+			if has[i], err = v.cellsOf(ctx, c, id, rows[i]); err != nil {
+				return err
+			}
+		}
+		if !has[i][cellKey(at.row, at.cell.Qualifier)] {
+			if err := v.found(ctx, FaultIndex, c.Table().Name(), id, "the row %q has the entry, which has no such value", at.row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cellsOf returns the index cells that an entry must have, by cellKey.
+func (v *verifier) cellsOf(ctx context.Context, c *indexCheck, id entry.ID, row table.Row) (map[string]bool, error) {
+	x := &subject{id: id, row: row}
+	x.node, _ = master.DecodeNode(row)
+	if err := v.deriveQuietly(ctx, x, row.Family(master.UpAttributes)); err != nil {
+		return nil, err
+	}
+	has := map[string]bool{}
+	for _, e := range c.mutations(x) {
+		has[cellKey(e.row, e.cell.Qualifier)] = true
+	}
+	return has, nil
+}
+
+func cellKey(row, qualifier []byte) string { return string(row) + "\x00" + string(qualifier) }
 
 // deriveQuietly derives values without reporting their faults, because these have already
 // been reported.
 func (v *verifier) deriveQuietly(ctx context.Context, x *subject, cells []table.Cell) error {
-	q := *v
-	q.o.Found = func(*Finding) error { return nil }
+	q := v.quietly()
 	for i := range cells {
 		if err := q.value(ctx, x, &cells[i]); err != nil {
 			return err
