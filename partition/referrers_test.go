@@ -244,6 +244,42 @@ func TestReferrersOfManyGroups(t *testing.T) {
 	}
 }
 
+// TestReferrersAhead checks that a look-up of many names ahead leaves nothing to read for single
+// look-ups, and changes no result.
+func TestReferrersAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		p := openDistant(t)
+		defer p.Close(ctx)
+		s := p.Snapshot()
+		defer s.Close()
+		var names []*dn.Name
+		for i := range 200 {
+			names = append(names, dn.NewName(member(i)))
+		}
+		types := []*schema.AttributeType{s.Schema().Attribute("member"), s.Schema().Attribute("uniqueMember")}
+		var known referrers.Names
+		began := time.Now()
+		must(t, referrers.Ahead(ctx, s, names, types, &known))
+		if n := time.Since(began) / roundTrip; n != 2 { // the two indexes
+			t.Errorf("%d round trips, want 2", n)
+		}
+		for _, name := range names {
+			began := time.Now()
+			got, err := referrers.Of(ctx, s, []*dn.Name{name}, types, 0, nil, &known)
+			must(t, err)
+			if n := time.Since(began) / roundTrip; n != 0 {
+				t.Fatalf("%s: %d round trips, want 0", name, n)
+			}
+			want, err := referrers.Of(ctx, s, []*dn.Name{name}, types, 0, nil, nil)
+			must(t, err)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s: %v, want %v", name, got, want)
+			}
+		}
+	})
+}
+
 // TestReferrersRoundTrips checks that the number of round trips does not grow with the number
 // of names.
 func TestReferrersRoundTrips(t *testing.T) {

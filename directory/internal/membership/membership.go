@@ -9,7 +9,6 @@
 package membership
 
 import (
-	"bytes"
 	"context"
 	"slices"
 
@@ -46,12 +45,29 @@ func Is(req *request.Request, t *schema.AttributeType) (is, nested bool) {
 // further calls.
 func Of(ctx context.Context, req *request.Request, name *dn.Name, nested bool, right acl.Rights, known *referrers.Names) (values [][]byte, err error) {
 	w := &walk{req: req, right: right, known: known}
+	names, size := make([]string, 0, 64), 0
 	err = w.up(ctx, name, nested, func(g partition.Located) bool {
-		values = append(values, []byte(g.Name.String()))
+		names = append(names, g.Name.String())
+		size += len(names[len(names)-1])
 		return true
 	})
-	slices.SortFunc(values, bytes.Compare)
+	if len(names) == 0 {
+		return nil, err
+	}
+	slices.Sort(names)
+	text := make([]byte, 0, size) // of all values: one allocation
+	values = make([][]byte, len(names))
+	for i, name := range names {
+		from := len(text)
+		text = append(text, name...)
+		values[i] = text[from:len(text):len(text)]
+	}
 	return values, err
+}
+
+// Ahead reads together what calls of Of need for each of the names, and remembers it in known.
+func Ahead(ctx context.Context, req *request.Request, names []*dn.Name, known *referrers.Names) error {
+	return referrers.Ahead(ctx, req.Snapshot, names, req.Known.Members, known)
 }
 
 // A walk follows groups up from members, or down from groups.
@@ -66,11 +82,14 @@ type walk struct {
 
 // The method "up" yields the groups that an entry is in, each group once and the nearest first.
 func (w *walk) up(ctx context.Context, name *dn.Name, nested bool, yield func(partition.Located) bool) error {
-	w.seen = map[entry.ID]bool{}
 	dynamic, err := w.matching(ctx, name.String())
 	if err != nil {
 		return err
 	}
+	if nested || len(dynamic) > 0 { // otherwise, no group can occur twice
+		w.seen = map[entry.ID]bool{}
+	}
+	count := 0
 	for next := []*dn.Name{name}; len(next) > 0; {
 		groups, err := w.naming(ctx, next)
 		if err != nil {
@@ -81,7 +100,10 @@ func (w *walk) up(ctx context.Context, name *dn.Name, nested bool, yield func(pa
 			if w.seen[g.ID] {
 				continue
 			}
-			if w.seen[g.ID] = true; len(w.seen) > MaxGroups {
+			if w.seen != nil {
+				w.seen[g.ID] = true
+			}
+			if count++; count > MaxGroups {
 				return op.Errorf(op.AdminLimitExceeded, "%s is in more than %d groups", name, MaxGroups)
 			}
 			if !yield(g) {
@@ -122,6 +144,7 @@ func (w *walk) naming(ctx context.Context, members []*dn.Name) (groups []partiti
 // appendLocated appends the groups in found, each group once. It does not set the field
 // Parent.
 func appendLocated(groups []partition.Located, found []referrers.Referrer) []partition.Located {
+	groups = slices.Grow(groups, len(found))
 	for i := range found {
 		if i == 0 || found[i].ID != found[i-1].ID {
 			groups = append(groups, partition.Located{ID: found[i].ID, Name: found[i].Name})

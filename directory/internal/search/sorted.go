@@ -219,6 +219,7 @@ func (st *Stream) makeList(ctx context.Context) ([]entry.ID, error) {
 		st.sorter, st.drawn = nil, 0
 	}()
 	q := st.Query
+	st.Query.Ahead = nil // the list needs no memberships
 	if err := st.runQueries(ctx); err != nil {
 		return nil, err
 	}

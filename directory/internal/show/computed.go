@@ -59,6 +59,12 @@ func isDear(req *request.Request, t *schema.AttributeType) bool {
 	return of || t == req.Known.NumSubordinates || t == req.Known.NumAllSubordinates
 }
 
+// showsGroups reports whether the client requests memberships.
+func (v *View) showsGroups() bool {
+	k := v.Req.Known
+	return k.MemberOf != nil && v.selector.asks(k.MemberOf) || k.IsMemberOf != nil && v.selector.asks(k.IsMemberOf)
+}
+
 // appendMembers adds the members of a dynamic group to the values of member, if the client
 // requests member by name.
 func (v *View) appendMembers(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/membership"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/entry"
@@ -69,6 +70,11 @@ func (v *View) Query(keys []partition.SortKey) partition.Query {
 		Secrets: v.selector.wantsSecret() && !req.IsPast() && req.Judge.Secrets(acl.Show),
 		Only:    v.only(keys),
 		Most:    req.Limits.Candidates,
+	}
+	if !v.Stored && v.showsGroups() {
+		q.Ahead = func(ctx context.Context, names []*dn.Name) error {
+			return membership.Ahead(ctx, v.Req, names, &v.groups)
+		}
 	}
 	if req.Watched {
 		q.Cost = &req.Seen.Cost

@@ -18,6 +18,8 @@ import (
 type Names struct {
 	state *state.Snapshot
 	names map[entry.ID]*dn.Name
+	ahead map[string]*cache.Referrers // of the entries that the search returns next
+	found []Referrer                  // buffer
 }
 
 // maxNames bounds the names that Names remembers.
@@ -30,7 +32,7 @@ func (n *Names) of(s *state.Snapshot) map[entry.ID]*dn.Name {
 	case n == nil:
 		return nil
 	case n.state != s:
-		n.state, n.names = s, nil
+		*n = Names{state: s}
 		return nil
 	case n.names == nil || len(n.names) >= maxNames:
 		n.names = map[entry.ID]*dn.Name{}

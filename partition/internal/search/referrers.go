@@ -33,9 +33,14 @@ type Referrer struct {
 // search examines at most this many entries. The cost of the search is added to the argument
 // cost.
 //
-// The argument known, which may be nil, remembers names from one call to the next.
+// The argument known, which may be nil, remembers names from one call to the next. With known, the
+// result is valid until the next call.
 func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types []*schema.AttributeType, most int, cost *Cost, known *Names) ([]Referrer, error) {
 	r := referrers{s: s, names: names, known: known.of(s)}
+	if known != nil {
+		r.ahead, r.found = known.ahead, known.found[:0]
+		defer func() { known.found = r.found }()
+	}
 	var scanned []*schema.AttributeType
 	for _, t := range types {
 		if !r.addIndexed(t) {
@@ -52,6 +57,32 @@ func Referrers(ctx context.Context, s *state.Snapshot, names []*dn.Name, types [
 	}
 	slices.SortFunc(r.found, func(a, b Referrer) int { return cmp.Or(a.ID.Compare(b.ID), a.Of-b.Of) })
 	return r.found, nil
+}
+
+// Ahead reads together what calls of Referrers about each of the names need from the indexes of the
+// types, and remembers it in known until the next call of Ahead.
+func Ahead(ctx context.Context, s *state.Snapshot, names []*dn.Name, types []*schema.AttributeType, known *Names) error {
+	known.of(s)
+	r := referrers{s: s, names: names, known: known.of(s)}
+	for _, t := range types {
+		r.addIndexed(t)
+	}
+	known.ahead = nil
+	if len(r.stored) == 0 {
+		return nil
+	}
+	kept, err := r.postings(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := namesOf(ctx, s, kept, r.known); err != nil {
+		return err
+	}
+	known.ahead = make(map[string]*cache.Referrers, len(names))
+	for i, name := range names {
+		known.ahead[name.String()] = kept[i]
+	}
+	return nil
 }
 
 // NamedUnder returns those of the types under which an entry has a name as a value, under any
@@ -123,7 +154,8 @@ type referrers struct {
 	// stored[i] is the type asked[i], which the caller passed, or a subtype of it.
 	stored, asked []*schema.AttributeType
 	found         []Referrer
-	known         map[entry.ID]*dn.Name // nil: names are not remembered
+	known         map[entry.ID]*dn.Name       // nil: names are not remembered
+	ahead         map[string]*cache.Referrers // by name; read by Ahead
 }
 
 // addIndexed adds a type and its subtypes to r.stored. It returns false if the indexes of
@@ -164,6 +196,9 @@ func (r *referrers) postings(ctx context.Context) ([]*cache.Referrers, error) {
 	kept := make([]*cache.Referrers, len(r.names))
 	var missing []int // indexes of the names that are not in memory
 	for of, name := range r.names {
+		if kept[of] = r.ahead[name.String()]; kept[of] != nil {
+			continue
+		}
 		if kept[of] = r.recall(name); kept[of] == nil {
 			missing = append(missing, of)
 		}
@@ -183,6 +218,7 @@ func (r *referrers) postings(ctx context.Context) ([]*cache.Referrers, error) {
 
 func (r *referrers) add(of int, sets []*index.Set, names [][]*dn.Name) {
 	for n, set := range sets {
+		r.found = slices.Grow(r.found, set.Len())
 		for i := range set.Len() {
 			if name := names[n][i]; name != nil {
 				r.found = append(r.found, Referrer{set.ID(i), of, r.asked[n], name})

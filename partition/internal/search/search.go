@@ -50,6 +50,9 @@ type Query struct {
 	// examine. A search that would examine more ends with the problem TooMany. Zero means
 	// that there is no limit.
 	Most int
+	// Ahead, if set, is told the names of the entries that the search is about to return, if these
+	// are at least two and it has read them together. Candidates that the filter may still exclude are left out.
+	Ahead func(context.Context, []*dn.Name) error
 	// Cost, if set, is increased by the cost of the search when the search ends.
 	Cost *Cost
 }
@@ -270,6 +273,12 @@ func (f *finder) Flush(ctx context.Context) bool {
 		f.fail(err)
 		return false
 	}
+	if f.q.Ahead != nil {
+		if err := f.announce(ctx); err != nil {
+			f.fail(err)
+			return false
+		}
+	}
 	for i, it := range f.items {
 		if it == nil {
 			continue // there is no such entry, or this transaction deleted it
@@ -280,6 +289,25 @@ func (f *finder) Flush(ctx context.Context) bool {
 	}
 	f.batch, f.bytes = f.batch[:0], f.bytes[:0]
 	return true
+}
+
+// announce passes the names of the batch to Query.Ahead.
+func (f *finder) announce(ctx context.Context) error {
+	var names []*dn.Name
+	for i, it := range f.items {
+		if it == nil || f.batch[i].Maybe {
+			continue
+		}
+		name, err := f.nameOf(ctx, f.batch[i].ID, it)
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	if len(names) < 2 {
+		return nil
+	}
+	return f.q.Ahead(ctx, names)
 }
 
 // lookUp reads the entries of the batch.
