@@ -160,7 +160,7 @@ var conformance = []struct {
 		{"3", find("uid=nobody,"+peopleDN, atOne, "(objectClass=*)", "1.1"), paged(5, ""), "32 at " + peopleDN},
 		{"3", find(devicesDN, atOne, "(objectClass=*)", "1.1"), paged(1, "no cookie"), "53"},
 		{"2", find(devicesDN, atOne, "(objectClass=*)", "1.1"), paged(-1, ""), "2"},
-		{"2", find(devicesDN, atOne, "(objectClass=*)", "1.1"), []op.Control{{OID: "1.2.840.113556.1.4.319", Value: []byte("x")}}, "2"},
+		{"2", find(devicesDN, atOne, "(objectClass=*)", "1.1"), []op.Control{{OID: "1.2.840.113556.1.4.319", Critical: true, Value: []byte("x")}}, "2"},
 	}},
 	{"RFC 3062", []clause{
 		{"2", simple("", ""), nil, "0"},

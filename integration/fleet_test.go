@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,9 +24,7 @@ func TestFleet(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
 	mustRun(t, "import", "--store", store, "--suffix", suffix, "--suffix", "cn=views", example, bankEntries(t), teamEntries(t), shiftEntries(t), ruledLDIF(t))
-	for _, command := range []string{"reindex --store %s member manager", "references --store %s --must-exist member manager"} {
-		mustRun(t, strings.Fields(fmt.Sprintf(command, store))...)
-	}
+	mustRun(t, "references", "--store", store, "--must-exist", "member", "manager")
 	f := newFleet(t, store, fmt.Sprintf("--limits-rules=candidates=%d for anonymous", shiftWorkers/2))
 	b, x, y := &bank{fleet: f}, &teams{fleet: f}, &shifts{fleet: f}
 	z, w := &staging{bank: b}, newRuled(t, f)

@@ -131,6 +131,7 @@ func (s *sight) see(p *person, first, last int) (step int, ok bool) {
 }
 
 // The method "at" reports whether the directory shows the result of a step of a person's life.
+// The value of member follows the person: it changes with the name, and goes with the entry.
 func (s *sight) at(p *person, step int) bool {
 	for _, other := range []int{1, 4} {
 		name := p.dn(other)
@@ -142,7 +143,7 @@ func (s *sight) at(p *person, step int) bool {
 			return false
 		}
 	}
-	return s.members[p.dn(1)] == (step >= 2)
+	return s.members[p.dn(1)] == (step == 2 || step == 3) && s.members[p.dn(4)] == (step == 4)
 }
 
 // whole reports whether an entry has exactly the wanted values of the attributes in want, and
@@ -172,7 +173,7 @@ func (s *sight) describe(p *person) string {
 			fmt.Fprintf(&b, "%s with %d attributes and title %q, ", p.dn(step), len(e), e["title"])
 		}
 	}
-	fmt.Fprintf(&b, "among the members: %t", s.members[p.dn(1)])
+	fmt.Fprintf(&b, "among the members by the first name: %t, by the second: %t", s.members[p.dn(1)], s.members[p.dn(4)])
 	return b.String()
 }
 

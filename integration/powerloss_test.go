@@ -177,7 +177,7 @@ func openOn(t *testing.T, fs vfs.FS) (*lsm.Store, *partition.Partition) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Cache: 1 << 20})
+	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, References: configure.DefaultReferences(), Cache: 1 << 20})
 	if err != nil {
 		s.Close()
 		t.Fatal(err)
