@@ -152,8 +152,8 @@ func endingOf(err error) *ending {
 }
 
 // refuse ends a connection that the server does not accept. A server that shuts down sends no
-// notice. On a TLS connection nobody gets one, because a TLS handshake would cost too much for a server that may be
-// overloaded.
+// notice. On a TLS connection nobody gets one, because a TLS handshake would cost too much for a
+// server that may be overloaded.
 func (c *conn) refuse(notice *op.Result, secure bool) {
 	c.cancel(nil)
 	if !secure && notice != nil {

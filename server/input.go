@@ -56,10 +56,9 @@ func (c *conn) buffered() ([]byte, error) {
 
 func (c *conn) size(b []byte) (int, error) {
 	size, err := wire.Size(b)
-	if err != nil || size <= smallSize {
-		return size, err
-	}
 	switch o := c.server.options(); {
+	case err != nil:
+		return 0, err
 	case size > o.MaxMessage:
 		return 0, &wire.Error{Err: fmt.Errorf("it has %d octets, and the limit is %d", size, o.MaxMessage)}
 	case size > o.MaxUnbound && !c.bound.Load():

@@ -35,6 +35,15 @@ func TestMaxUnbound(t *testing.T) {
 	c.expect(2, op.Success)
 }
 
+// TestMaxMessage checks that a limit below what is counted as small holds too.
+func TestMaxMessage(t *testing.T) {
+	c := start(t, succeed, server.Options{MaxMessage: 2 << 10}).dial()
+	c.send(1, large(1<<10))
+	c.expect(1, op.Success)
+	go c.send(2, large(3<<10))
+	c.notice(op.ProtocolError)
+}
+
 // TestMemory checks that parts of messages, running operations and large answers together take no
 // more than Options.Memory, that what is refused is answered and the connection goes on, and that
 // all memory is given back.

@@ -9,18 +9,19 @@ import (
 // with a result of their own: paged results with a view (checkView), a transaction with other
 // identities (package write), and what the session of a branch excludes too (Enter). A pair is
 // refused even if none of its controls is critical. All other pairs are served.
-var exclusions = makeExclusions(map[string][]string{
-	control.OIDSyncRequest:      {control.OIDPagedResults, control.OIDSortRequest, control.OIDViewRequest, control.OIDAt, control.OIDEffectiveRights, control.OIDPersistentSearch},
-	control.OIDPersistentSearch: {control.OIDPagedResults, control.OIDSortRequest, control.OIDViewRequest, control.OIDAt, control.OIDEffectiveRights},
-	control.OIDAt:               {control.OIDEffectiveRights, control.OIDAccountUsable},
-	control.OIDNoOp:             {control.OIDToken},
-	control.OIDNoOp12:           {control.OIDToken},
+var exclusions = makeExclusions([][]string{
+	{control.OIDSyncRequest, control.OIDPagedResults, control.OIDSortRequest, control.OIDViewRequest, control.OIDAt, control.OIDEffectiveRights, control.OIDPersistentSearch},
+	{control.OIDPersistentSearch, control.OIDPagedResults, control.OIDSortRequest, control.OIDViewRequest, control.OIDAt, control.OIDEffectiveRights},
+	{control.OIDAt, control.OIDEffectiveRights, control.OIDAccountUsable},
+	{control.OIDNoOp, control.OIDToken},
+	{control.OIDNoOp12, control.OIDToken},
 })
 
-func makeExclusions(of map[string][]string) (all []controlSet) {
-	for a, others := range of {
-		for _, b := range others {
-			all = append(all, controlOf(a).set()|controlOf(b).set())
+// makeExclusions returns the pairs of the first control of each list with the others.
+func makeExclusions(lists [][]string) (all []controlSet) {
+	for _, list := range lists {
+		for _, b := range list[1:] {
+			all = append(all, controlOf(list[0]).set()|controlOf(b).set())
 		}
 	}
 	return all
