@@ -283,14 +283,14 @@ func (r *resolver) hides(t *schema.AttributeType) bool {
 }
 
 // The method "on" returns a Test of the attributes that a description covers. The Test has no
-// rule and no key yet. The result is false if the type is unknown, or secret if r.secrets is not set.
+// rule and no key yet. The result is false if the type is unknown or hidden.
 func (r *resolver) on(op TestOp, description string) (*Test, *schema.AttributeType, bool) {
 	typ, options := r.schema.Describe(description)
 	if typ == nil || r.hides(typ) {
 		return nil, nil, false
 	}
 	types := typ.Stored()
-	if !r.secrets && slices.ContainsFunc(types, r.hides) {
+	if slices.ContainsFunc(types, r.hides) {
 		types = slices.DeleteFunc(slices.Clone(types), (*schema.AttributeType).Secret)
 	}
 	return &Test{Op: op, Types: types, Options: entry.SortOptions(options), shared: typ.Shared()}, typ, true
