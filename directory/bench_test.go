@@ -83,7 +83,7 @@ func run(b *testing.B, s *directory.Session, code op.Code, entries int, requests
 }
 
 // doing returns a function that serves a request, which must succeed.
-func doing(b *testing.B, s *directory.Session) func(op.Request) {
+func doing(b testing.TB, s *directory.Session) func(op.Request) {
 	return func(r op.Request) {
 		b.Helper()
 		var sink nowhere
