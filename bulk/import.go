@@ -16,7 +16,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Import imports files into a partition. The first record determines whether the files
@@ -151,7 +150,7 @@ func load(ctx context.Context, p *partition.Partition, o *Options, skip int, sco
 		Progress: o.Progress.finishing, CheckOnly: o.Beside,
 	}
 	l, err := transfer.Load(ctx, p, lo)
-	if (partition.Is(err, partition.Busy) || errors.Is(err, txn.ErrBranches)) && !o.Together {
+	if (partition.Is(err, partition.Busy) || errors.Is(err, partition.ErrBranches)) && !o.Together {
 		lo.CheckOnly = true
 		l, err = transfer.Load(ctx, p, lo)
 	}

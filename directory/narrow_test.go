@@ -31,7 +31,7 @@ func newNarrow(t *testing.T) (c *client, candidates func() int) {
 			fmt.Sprintf("departmentNumber: %d", i%20), fmt.Sprintf("manager: uid=p%d,ou=people,dc=example,dc=com", i/10), "userPassword: p")
 	}
 	c.must("add", "dn: cn=g,ou=groups,dc=example,dc=com", "objectClass: groupOfNames", "cn: g", "member: uid=p7,ou=people,dc=example,dc=com")
-	return c, func() int { return last.Cost.Candidates + last.Cost.Rows }
+	return c, func() int { return last.Candidates + last.Rows }
 }
 
 // bindBy sets rules and then binds as the person uid=p7.

@@ -39,7 +39,7 @@ func TestObserved(t *testing.T) {
 	if o := seen[4]; o.Operation() != monitor.Add || o.Attempts != 1 || o.Committed == 0 || o.Took <= 0 || o.Who != "cn=admin,dc=example,dc=com" {
 		t.Errorf("the add: %+v", o)
 	}
-	if o := seen[5]; o.Operation() != monitor.Search || o.Entries != 1 || o.Cost.Candidates != 1 {
+	if o := seen[5]; o.Operation() != monitor.Search || o.Entries != 1 || o.Candidates != 1 {
 		t.Errorf("the search: %+v", o)
 	}
 	want := `# HELP ldapd_binds_total Binds by their mechanism and result.

@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // The type commits counts attempts to commit.
@@ -32,8 +30,16 @@ func newCommits(r prometheus.Registerer) *commits {
 	return c
 }
 
+// An Attempt is the outcome of one attempt to commit.
+type Attempt struct {
+	Result  string        // committed, conflict, unknown or failed
+	Other   bool          // the conflict is with a commit of another server
+	Prepare time.Duration // until the commit was in the log
+	Sync    time.Duration // from then until it was durable and shown
+}
+
 // Commit counts an attempt to commit.
-func (m *Metrics) Commit(a txn.Attempt) {
+func (m *Metrics) Commit(a Attempt) {
 	c := m.commits
 	c.results[a.Result].Inc()
 	switch {

@@ -1,3 +1,4 @@
+// Package monitor collects the metrics of a server.
 package monitor
 
 import (

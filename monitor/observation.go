@@ -8,7 +8,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/table"
 )
 
@@ -41,7 +40,10 @@ type Observation struct {
 
 	Entries    int
 	References int
-	Cost       partition.Cost
+	Candidates int    // entries that the operation examined
+	Rows       int    // rows of the tree that it excluded without their entries
+	Scans      int    // searches without an index
+	Indexes    []Use  // indexes that it used
 	Plan       string // set only for a slow search
 	Attempts   int    // set only for an update
 	Committed  table.Revision
@@ -62,14 +64,8 @@ type Observation struct {
 // Observers are called concurrently.
 type Observer func(*Observation)
 
-// Reset clears the observation for the next operation, but keeps the memory of
-// Cost.Indexes.
-func (o *Observation) Reset() {
-	indexes := o.Cost.Indexes
-	clear(indexes)
-	*o = Observation{}
-	o.Cost.Indexes = indexes[:0]
-}
+// A Use records which index a search read, and how: value, range, scan, presence or references.
+type Use struct{ Attribute, Kind string }
 
 // Operation returns the kind of the operation.
 func (o *Observation) Operation() Operation { return OperationOf(o.Message.Request) }
@@ -77,15 +73,15 @@ func (o *Observation) Operation() Operation { return OperationOf(o.Message.Reque
 // Index returns the indexes that a search used, "none" if it scanned without an index, and
 // "" if it needed neither.
 func (o *Observation) Index() string {
-	if len(o.Cost.Indexes) == 0 {
-		if o.Cost.Scans > 0 {
+	if len(o.Indexes) == 0 {
+		if o.Scans > 0 {
 			return "none"
 		}
 		return ""
 	}
-	names := make([]string, len(o.Cost.Indexes))
-	for i, u := range o.Cost.Indexes {
-		names[i] = u.String()
+	names := make([]string, len(o.Indexes))
+	for i, u := range o.Indexes {
+		names[i] = u.Attribute + " " + u.Kind
 	}
 	return strings.Join(names, ", ")
 }

@@ -7,7 +7,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/plan"
 )
 
 // Operations counts operations when they end. Its method Observe is an Observer.
@@ -16,7 +15,7 @@ type Operations struct {
 	slow      [operations]prometheus.Counter
 	results   *family[outcome]
 	binds     *family[bound]
-	lookups   *family[plan.Use]
+	lookups   *family[Use]
 
 	entries, references, candidates, rows, scans prometheus.Counter
 	scopes                                       [4]prometheus.Counter
@@ -54,7 +53,7 @@ func newOperations(r prometheus.Registerer) *Operations {
 		binds: newFamily(r, "ldapd_binds_total", "Binds by their mechanism and result.", mostBinds,
 			bound{others, op.Other}, func(k bound) []string { return []string{k.mechanism, k.code.Name()} }, "mechanism", "result"),
 		lookups: newFamily(r, "ldapd_index_lookups_total", "Searches that looked in an index, and how: value, range, scan, presence.", mostLookups,
-			plan.Use{Attribute: others, Kind: others}, func(k plan.Use) []string { return []string{k.Attribute, k.Kind} }, "attribute", "kind"),
+			Use{Attribute: others, Kind: others}, func(k Use) []string { return []string{k.Attribute, k.Kind} }, "attribute", "kind"),
 		entries:    counter(r, "ldapd_search_entries_total", "Entries that searches returned."),
 		references: counter(r, "ldapd_search_references_total", "References that searches returned."),
 		candidates: counter(r, "ldapd_search_candidates_total", "Entries that searches looked at."),
@@ -115,10 +114,10 @@ func (m *Operations) observeSearch(o *Observation) {
 	}
 	add(m.entries, o.Entries)
 	add(m.references, o.References)
-	add(m.candidates, o.Cost.Candidates)
-	add(m.rows, o.Cost.Rows)
-	add(m.scans, o.Cost.Scans)
-	for _, u := range o.Cost.Indexes {
+	add(m.candidates, o.Candidates)
+	add(m.rows, o.Rows)
+	add(m.scans, o.Scans)
+	for _, u := range o.Indexes {
 		m.lookups.of(u).Inc()
 	}
 }

@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/plan"
 )
 
 func aSearch() *Observation {
 	return &Observation{
 		Message: &op.Message{Request: &op.Search{}}, Result: &op.Result{}, Took: time.Millisecond, Entries: 1,
-		Cost: partition.Cost{Candidates: 2, Rows: 1, Indexes: []plan.Use{{Attribute: "uid", Kind: "value"}, {Attribute: "cn", Kind: "scan"}}},
+		Candidates: 2, Rows: 1, Indexes: []Use{{Attribute: "uid", Kind: "value"}, {Attribute: "cn", Kind: "scan"}},
 	}
 }
 
@@ -31,7 +29,7 @@ func TestObserveAllocatesNothing(t *testing.T) {
 func TestSeriesAreBounded(t *testing.T) {
 	m, o := New("test"), aSearch()
 	for i := range 5000 {
-		o.Cost.Indexes = []plan.Use{{Attribute: fmt.Sprint("a", i), Kind: "value"}}
+		o.Indexes = []Use{{Attribute: fmt.Sprint("a", i), Kind: "value"}}
 		o.Message.Request = &op.Search{}
 		m.Observe(o)
 		o.Message.Request = &op.Bind{SASL: true, Mechanism: fmt.Sprint("m", i)}
@@ -54,7 +52,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	if series > 3000 {
 		t.Errorf("%d series", series)
 	}
-	if m.Operations.lookups.of(plan.Use{Attribute: "late", Kind: "value"}) != m.Operations.lookups.of(plan.Use{Attribute: "later", Kind: "value"}) {
+	if m.Operations.lookups.of(Use{Attribute: "late", Kind: "value"}) != m.Operations.lookups.of(Use{Attribute: "later", Kind: "value"}) {
 		t.Error("late ones have series of their own")
 	}
 }

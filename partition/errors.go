@@ -1,6 +1,9 @@
 package partition
 
-import "github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+import (
+	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/txn"
+)
 
 // An Error reports that an operation was refused. A failure of the store is not an Error.
 type Error = catalog.Error
@@ -39,3 +42,21 @@ const (
 
 // ErrNoDirectory means that a store contains no directory yet.
 var ErrNoDirectory = catalog.ErrNoDirectory
+
+// Errors of transactions and of states: see package txn.
+var (
+	ErrBranch     = txn.ErrBranch
+	ErrBranches   = txn.ErrBranches
+	ErrCheckpoint = txn.ErrCheckpoint
+	ErrConflict   = txn.ErrConflict
+	ErrForeign    = txn.ErrForeign
+	ErrForgotten  = txn.ErrForgotten
+	ErrFuture     = txn.ErrFuture
+	ErrParked     = txn.ErrParked
+	ErrReadOnly   = txn.ErrReadOnly
+	ErrRevision   = txn.ErrRevision
+	ErrUnknown    = txn.ErrUnknown
+)
+
+// A HorizonError means that a state is no longer readable.
+type HorizonError = txn.HorizonError

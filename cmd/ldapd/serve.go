@@ -94,7 +94,7 @@ func (m *Main) serveOnce(ctx context.Context, c *config.Config, use purpose, aga
 		return err
 	}
 	var fence fence
-	p, err := openPartition(ctx, c, log, standby.purpose(use), func(o *txn.Options) { o.Observe, o.Fenced = w.metrics.Commit, fence.lost })
+	p, err := openPartition(ctx, c, log, standby.purpose(use), func(o *txn.Options) { o.Observe, o.Fenced = w.countAttempt, fence.lost })
 	if err != nil {
 		return err
 	}

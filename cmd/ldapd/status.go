@@ -32,6 +32,9 @@ type watch struct {
 	announced bool
 }
 
+// countAttempt counts an attempt to commit.
+func (w *watch) countAttempt(a txn.Attempt) { w.metrics.Commit(monitor.Attempt(a)) }
+
 // openWatch opens the status listener. Until serve is called, /ready reports that the
 // server is starting.
 func openWatch(c *config.Config, log *slog.Logger) (*watch, error) {
@@ -82,7 +85,7 @@ func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Pa
 	passwords.Watch(w.metrics.Hash)
 	w.health.Serve(func() txn.Status { return maintain.Status(p.Partition) })
 	if w.server != nil && a.standby == nil { // the list of servers in a standby's store is a copy of the primary's
-		own := monitor.Server{Version: version(), Status: w.server.URL(), Since: time.Now().UTC()}
+		own := maintain.Server{Version: version(), Status: w.server.URL(), Since: time.Now().UTC()}
 		if err := maintain.Announce(ctx, p.Partition, own); err != nil {
 			w.log.Warn("other servers do not list this one", "error", err)
 		}

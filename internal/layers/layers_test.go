@@ -22,14 +22,14 @@ const module = "github.com/seed-4dac0d86/ldapd"
 var order = strings.Fields(`
 	internal/pause internal/bounded internal/reread internal/passwordlist internal/span internal/short ber dn schema entry filter op
 	wire control ldif schemafile
-	table table/lsm table/hbase internal/spill internal/peer
+	table monitor table/lsm table/hbase internal/spill internal/peer
 	master tree index index/existence index/rowindex index/colindex plan
 	revision journal archive snapshots txn
 	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
 	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
 	partition/internal/erase partition/internal/feed partition/internal/view partition/internal/branch partition
 	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/referrers partition/usage partition/follow partition/views partition/branches
-	monitor partition/transfer partition/maintain history account auth acl acl/foreign/draft acl/foreign/aci acl/foreign/olc acl/foreign access bulk migrate
+	partition/transfer partition/maintain history account auth acl acl/foreign/draft acl/foreign/aci acl/foreign/olc acl/foreign access bulk migrate
 	internal/hasher
 	directory/internal/known directory/internal/accesslog directory/internal/transaction directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/ledger directory/internal/request
 	directory/internal/collective directory/internal/membership directory/internal/filters directory/internal/identify directory/internal/gate directory/internal/password

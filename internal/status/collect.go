@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/archive"
 	"github.com/seed-4dac0d86/ldapd/auth"
-	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
@@ -49,8 +48,8 @@ type read struct {
 type state struct {
 	*Sources
 	status  txn.Status
-	cluster *monitor.Cluster // nil if the store does not answer
-	engine  *lsm.Metrics     // nil if the store is not embedded
+	cluster *maintain.ClusterState // nil if the store does not answer
+	engine  *lsm.Metrics           // nil if the store is not embedded
 	now     time.Time
 }
 
@@ -174,7 +173,7 @@ func (r *reader) addCluster() {
 			yield(0)
 		}
 	})
-	cluster("floor_timestamp_seconds", "The oldest moment that can be read; 0: any.", func(s *state, yield func(float64, ...string)) { yield(seconds(s.cluster.Floor)) })
+	cluster("floor_timestamp_seconds", "The oldest moment that can be read; 0: any.", func(s *state, yield func(float64, ...string)) { yield(seconds(s.cluster.Horizon)) })
 	cluster("slots", "Places among the servers of the store, by their state.", func(s *state, yield func(float64, ...string)) {
 		n := map[string]int{"open": 0, "recovering": 0, "closed": 0, "free": 0}
 		for _, x := range s.cluster.Slots {

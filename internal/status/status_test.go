@@ -26,7 +26,7 @@ import (
 func exposed(t *testing.T, s table.Store) (url string, m *monitor.Metrics) {
 	ctx := context.Background()
 	m = monitor.New("test")
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Txn: txn.Options{Owner: "here", Observe: m.Commit}})
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Txn: txn.Options{Owner: "here", Observe: func(a txn.Attempt) { m.Commit(monitor.Attempt(a)) }}})
 	if err != nil {
 		t.Fatal(err)
 	}

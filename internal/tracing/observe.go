@@ -54,8 +54,8 @@ func describe(o *monitor.Observation) []attribute.KeyValue {
 			attribute.String("ldap.scope", r.Scope.String()),
 			attribute.String("ldap.filter", filter.Shape(r.Filter)),
 			attribute.Int("ldap.entries", o.Entries),
-			attribute.Int("ldap.candidates", o.Cost.Candidates),
-			attribute.Int("ldap.rows", o.Cost.Rows))
+			attribute.Int("ldap.candidates", o.Candidates),
+			attribute.Int("ldap.rows", o.Rows))
 		if index := o.Index(); index != "" {
 			as = append(as, attribute.String("ldap.index", index))
 		}

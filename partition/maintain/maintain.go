@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
@@ -37,6 +36,10 @@ type (
 	StandingError = erase.StandingError
 	// CollectOptions are the options of Collect.
 	CollectOptions = txn.CollectOptions
+	// A Server is what a server of the store publishes about itself.
+	Server = txn.Server
+	// A ClusterState describes the servers of a store.
+	ClusterState = txn.Cluster
 	// A Collection is the result of Collect.
 	Collection = txn.Collection
 )
@@ -101,19 +104,19 @@ type CacheStats = cache.Stats
 func Caches(p *partition.Partition) []CacheStats { return p.Keeper().Catalog.Load().Cache.Stats() }
 
 // Announce stores a description of this server for the other servers of the store.
-func Announce(ctx context.Context, p *partition.Partition, s monitor.Server) error {
-	return monitor.Announce(ctx, p.Keeper().DB, s)
+func Announce(ctx context.Context, p *partition.Partition, s Server) error {
+	return p.Keeper().DB.Announce(ctx, s)
 }
 
 // Withdraw removes the description that Announce stored.
 func Withdraw(ctx context.Context, p *partition.Partition) error {
-	return monitor.Withdraw(ctx, p.Keeper().DB)
+	return p.Keeper().DB.Withdraw(ctx)
 }
 
 // Servers returns the descriptions of all servers of the store, by the owner of the server's
 // slot.
-func Servers(ctx context.Context, p *partition.Partition) (map[string]monitor.Server, error) {
-	return monitor.Servers(ctx, p.Keeper().DB)
+func Servers(ctx context.Context, p *partition.Partition) (map[string]Server, error) {
+	return p.Keeper().DB.Servers(ctx)
 }
 
 // Collected returns the number of versions that this server's collections have removed,
@@ -163,6 +166,6 @@ func DeleteCheckpoint(ctx context.Context, p *partition.Partition, name string) 
 }
 
 // Cluster returns the descriptions of the servers of a store.
-func Cluster(ctx context.Context, p *partition.Partition, now time.Time) (*monitor.Cluster, error) {
-	return monitor.Read(ctx, p.Keeper().DB, now)
+func Cluster(ctx context.Context, p *partition.Partition, now time.Time) (*ClusterState, error) {
+	return p.Keeper().DB.ReadCluster(ctx, now)
 }

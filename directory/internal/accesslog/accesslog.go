@@ -142,9 +142,9 @@ func appendSearch(attrs []slog.Attr, o *monitor.Observation) []slog.Attr {
 	if o.References > 0 {
 		attrs = append(attrs, slog.Int("references", o.References))
 	}
-	attrs = append(attrs, slog.Int("candidates", o.Cost.Candidates))
-	if o.Cost.Rows > 0 {
-		attrs = append(attrs, slog.Int("rows", o.Cost.Rows))
+	attrs = append(attrs, slog.Int("candidates", o.Candidates))
+	if o.Rows > 0 {
+		attrs = append(attrs, slog.Int("rows", o.Rows))
 	}
 	if index := o.Index(); index != "" {
 		attrs = append(attrs, slog.String("index", index))

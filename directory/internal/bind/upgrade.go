@@ -13,7 +13,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/follow"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // upgrade starts a background job after a successful bind, if the options permit this and the
@@ -31,7 +30,7 @@ func upgrade(req *request.Request, who *settings.Identity, secrets []entry.Attri
 	d.Beside.Start(func(ctx context.Context) {
 		defer d.ContainPanic("storing a password anew")
 		err := restore(ctx, x, who, stored, clear, spare)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, txn.ErrReadOnly) && !request.IsMissing(err) {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, partition.ErrReadOnly) && !request.IsMissing(err) {
 			d.Log.Warn("a password stays as it is stored", "dn", who.Name, "error", err)
 		}
 	})

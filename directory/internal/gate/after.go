@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // ErrCredentials is the answer to a wrong name, to a wrong password, and to the right
@@ -152,7 +152,7 @@ func (a *Account) useReset(ctx context.Context) error {
 // refuses such a bind, because the client could repeat the same use at another server. The
 // result is no referral, because few clients expect a referral from a bind.
 func recorded(err error) error {
-	if errors.Is(err, txn.ErrReadOnly) {
+	if errors.Is(err, partition.ErrReadOnly) {
 		return op.Errorf(op.UnwillingToPerform, "this server takes no changes and cannot record this bind: bind at the primary server")
 	}
 	return err

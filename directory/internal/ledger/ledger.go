@@ -19,7 +19,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/usage"
 	"github.com/seed-4dac0d86/ldapd/schema"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // A Book contains the ledgers of all accounts of a directory.
@@ -187,7 +186,7 @@ func (l *Ledger) Fail(ctx context.Context, p *account.Policy) (time.Time, error)
 		if partition.Is(err, partition.NoSuchEntry) {
 			return begun, nil
 		}
-		if !errors.Is(err, txn.ErrReadOnly) { // a standby cannot write, which is no fault
+		if !errors.Is(err, partition.ErrReadOnly) { // a standby cannot write, which is no fault
 			if p.LockoutStrict {
 				return begun, err
 			}
@@ -289,7 +288,7 @@ func (l *Ledger) record(ctx context.Context, what string, fn func(ctx context.Co
 		}
 		return fn(ctx, tx)
 	})
-	if err != nil && ctx.Err() == nil && !partition.Is(err, partition.NoSuchEntry) && !errors.Is(err, txn.ErrReadOnly) {
+	if err != nil && ctx.Err() == nil && !partition.Is(err, partition.NoSuchEntry) && !errors.Is(err, partition.ErrReadOnly) {
 		l.book.log.Warn("the state of an account stays as it was", "doing", what, "entry", l.id, "error", err)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // Awaits reports whether the request must see commits of other servers.
@@ -51,7 +51,7 @@ func (req *Request) awaitToken(ctx context.Context) error {
 		return req.Server.Part.CatchUp(ctx)
 	}
 	err := req.Server.Part.AtLeast(ctx, req.Controls.atLeast)
-	if errors.Is(err, txn.ErrRevision) && !errors.Is(err, table.ErrUnavailable) {
+	if errors.Is(err, partition.ErrRevision) && !errors.Is(err, table.ErrUnavailable) {
 		return op.Errorf(op.UnwillingToPerform, "token: %v", err)
 	}
 	return err

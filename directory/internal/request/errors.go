@@ -9,7 +9,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 var problemCodes = map[partition.Problem]op.Code{
@@ -43,13 +42,13 @@ var sentinels = []struct {
 	text string
 }{
 	{table.ErrPending, op.Unavailable, "the disk is full: the change is made when there is space, or not at all: read to learn whether it stands"},
-	{txn.ErrUnknown, op.Other, "the store failed while committing: read to learn whether the change stands"},
-	{txn.ErrConflict, op.Busy, "other writers were faster too often: try again"},
-	{txn.ErrReadOnly, op.UnwillingToPerform, "this server takes no changes"},
-	{txn.ErrBranch, op.NoSuchObject, "the branch was merged or discarded"},
-	{txn.ErrParked, op.UnwillingToPerform, "the branch is parked: rebase or discard it"},
-	{txn.ErrBranches, op.UnwillingToPerform, "this must wait until all branches are merged or discarded"},
-	{txn.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept, or not known here yet"},
+	{partition.ErrUnknown, op.Other, "the store failed while committing: read to learn whether the change stands"},
+	{partition.ErrConflict, op.Busy, "other writers were faster too often: try again"},
+	{partition.ErrReadOnly, op.UnwillingToPerform, "this server takes no changes"},
+	{partition.ErrBranch, op.NoSuchObject, "the branch was merged or discarded"},
+	{partition.ErrParked, op.UnwillingToPerform, "the branch is parked: rebase or discard it"},
+	{partition.ErrBranches, op.UnwillingToPerform, "this must wait until all branches are merged or discarded"},
+	{partition.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept, or not known here yet"},
 	{table.ErrTooLarge, op.AdminLimitExceeded, "a value is larger than the store takes"},
 	{table.ErrUnavailable, op.Unavailable, "the store is not available now"},
 	{table.ErrClosed, op.Unavailable, "the server is stopping"},
@@ -79,7 +78,7 @@ func (d *Server) ToResult(ctx context.Context, err error) op.Result {
 	if errors.As(err, &conflict) {
 		return op.Result{Code: op.AssertionFailed, Diagnostic: conflict.Error()}
 	}
-	if errors.Is(err, txn.ErrReadOnly) {
+	if errors.Is(err, partition.ErrReadOnly) {
 		if urls := d.Settings().Primary; len(urls) > 0 {
 			return op.Result{Code: op.Referral, Diagnostic: "this server takes no changes", Referrals: urls}
 		}

@@ -26,6 +26,10 @@ func (req *Request) Observed(m *op.Message) {
 	o.Conn, o.Who = req.Session.Number, req.Session.Name()
 	o.Message, o.Result = m, &req.Response.Result
 	o.As, o.Sessions = req.Controls.Proxied, req.Controls.Sessions
+	o.Candidates, o.Rows, o.Scans = req.Cost.Candidates, req.Cost.Rows, req.Cost.Scans
+	for _, u := range req.Cost.Indexes {
+		o.Indexes = append(o.Indexes, monitor.Use(u))
+	}
 	if o.Result.Code == op.InsufficientAccessRights {
 		o.Denied = req.refusal.String()
 	}

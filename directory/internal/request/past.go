@@ -9,7 +9,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // State returns the state that the request reads: the newest state, the newest state of a
@@ -102,7 +101,7 @@ func (req *Request) InPast(ctx context.Context, then, now *partition.Snapshot) (
 
 // noState returns the error for a point in time whose state cannot be read.
 func (req *Request) noState(err error) error {
-	for _, known := range []error{txn.ErrRevision, txn.ErrFuture, txn.ErrCheckpoint} {
+	for _, known := range []error{partition.ErrRevision, partition.ErrFuture, partition.ErrCheckpoint} {
 		if errors.Is(err, known) && !errors.Is(err, table.ErrUnavailable) {
 			return op.Errorf(op.UnwillingToPerform, "at %s: %v", req.Controls.At, err)
 		}

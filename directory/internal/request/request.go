@@ -46,6 +46,7 @@ type Request struct {
 	// reports whether there are observers.
 	Seen    *monitor.Observation
 	Watched bool
+	Cost    *partition.Cost // of the request's searches; set only if Watched
 	refusal judge.Refusal
 	held    []*partition.Snapshot // states to close at the end of the request, because the Judge reads them
 	judged  uint64                // the ordinal of the state whose access rules the Judge applies
@@ -54,7 +55,7 @@ type Request struct {
 
 // New returns a Request that can serve requests one after another.
 func New(s *Server) *Request {
-	return &Request{Server: s, Response: &op.Response{}, Seen: &monitor.Observation{}}
+	return &Request{Server: s, Response: &op.Response{}, Seen: &monitor.Observation{}, Cost: &partition.Cost{}}
 }
 
 // Begin begins a request of a session.
@@ -74,8 +75,9 @@ func (req *Request) End() {
 		s.Close()
 	}
 	*req.Response = op.Response{}
-	req.Seen.Reset()
-	*req = Request{Server: req.Server, Response: req.Response, Seen: req.Seen}
+	*req.Seen = monitor.Observation{Indexes: req.Seen.Indexes[:0]}
+	*req.Cost = partition.Cost{Indexes: req.Cost.Indexes[:0]}
+	*req = Request{Server: req.Server, Response: req.Response, Seen: req.Seen, Cost: req.Cost}
 }
 
 // Draw takes n octets of the memory that the requests of all clients share. It returns a *op.Result
@@ -119,7 +121,7 @@ func (req *Request) On(s *partition.Snapshot) *Request {
 // Apart returns a copy of the request for a job that continues after the end of the request.
 func (req *Request) Apart() *Request {
 	x := *req
-	x.Response, x.Seen, x.held = &op.Response{}, &monitor.Observation{}, nil
+	x.Response, x.Seen, x.Cost, x.held = &op.Response{}, &monitor.Observation{}, &partition.Cost{}, nil
 	x.adopt(nil, req.Schema)
 	return &x
 }

@@ -77,7 +77,7 @@ func (v *View) Query(keys []partition.SortKey) partition.Query {
 		}
 	}
 	if req.Watched {
-		q.Cost = &req.Seen.Cost
+		q.Cost = req.Cost
 	}
 	return q
 }

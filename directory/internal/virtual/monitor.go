@@ -9,7 +9,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/monitor"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
@@ -59,9 +58,9 @@ func monitorTop(req *request.Request) *Entry {
 
 // monitored returns the entries that show this server's counters, and the entries that show the
 // published data.
-func monitored(req *request.Request, c *monitor.Cluster) []*Entry {
+func monitored(req *request.Request, c *maintain.ClusterState) []*Entry {
 	cluster := newEntry(req, clusterName, "monitorCluster", "cn", "cluster",
-		"clusterNewest", c.Newest, "clusterSettled", c.Low, "clusterFloor", generalized(c.Floor), "clusterConfig", c.Config)
+		"clusterNewest", c.Newest, "clusterSettled", c.Low, "clusterFloor", generalized(c.Horizon), "clusterConfig", c.Config)
 	refused := ""
 	if err := maintain.Refusal(req.Server.Part); err != nil {
 		refused = err.Error()

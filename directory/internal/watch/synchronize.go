@@ -15,7 +15,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/changes"
 	"github.com/seed-4dac0d86/ldapd/revision"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // A synchronizer runs a sync operation (RFC 4533). It sends the difference between two
@@ -162,11 +161,11 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 			s.Close()
 		}
 	}
-	var below *txn.HorizonError
+	var below *partition.HorizonError
 	switch {
-	case errors.Is(err, txn.ErrForgotten), errors.As(err, &below):
+	case errors.Is(err, partition.ErrForgotten), errors.As(err, &below):
 		return byPresence, nil
-	case errors.Is(err, txn.ErrForeign), errors.Is(err, txn.ErrRevision):
+	case errors.Is(err, partition.ErrForeign), errors.Is(err, partition.ErrRevision):
 		return byReload, nil
 	}
 	return byDifference, err

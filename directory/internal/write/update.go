@@ -23,7 +23,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/subschema"
 	"github.com/seed-4dac0d86/ldapd/partition/views"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // An update is a change of one entry, or the deletion of a tree. In the same transaction,
@@ -68,7 +67,7 @@ func (u *update) run(ctx context.Context, req *request.Request) error {
 		u.prepared.done = err == errPrepare
 		r, err = u.try(ctx, req)
 	}
-	if errors.Is(err, txn.ErrReadOnly) {
+	if errors.Is(err, partition.ErrReadOnly) {
 		if refused := u.refused(ctx, req); refused != nil {
 			return refused
 		}

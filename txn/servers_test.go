@@ -1,4 +1,4 @@
-package monitor
+package txn
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 func TestPrint(t *testing.T) {
@@ -36,7 +35,7 @@ func TestPrint(t *testing.T) {
 		7: {State: revision.Free, Incarnation: 1},
 	}, nil)}
 	var b strings.Builder
-	if err := describe(h, table.Epoch.Add(61*time.Second), 10*time.Second).Print(&b); err != nil {
+	if err := describeHeads(h, table.Epoch.Add(61*time.Second), 10*time.Second).Print(&b); err != nil {
 		t.Fatal(err)
 	}
 	want := `newest rec54-0-1, settled up to r2bc-ff-5; the past can be read from 2013-01-01T00:00:00Z on
@@ -59,16 +58,16 @@ SLOT  STATE       INCARNATION  OWNER            HEAD       AGE    LEASES  UNDECI
 func TestRead(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
-	var dbs []*txn.DB
+	var dbs []*DB
 	for _, owner := range []string{"one", "two"} {
-		db, err := txn.Open(ctx, s, txn.Options{Owner: owner})
+		db, err := Open(ctx, s, Options{Owner: owner})
 		if err != nil {
 			t.Fatal(err)
 		}
 		dbs = append(dbs, db)
 	}
 	states := func() (owners, states []string) {
-		c, err := Read(ctx, dbs[0], time.Now())
+		c, err := dbs[0].ReadCluster(ctx, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,12 +88,12 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	db, err := txn.Open(ctx, s, txn.Options{ReadOnly: true})
+	db, err := Open(ctx, s, Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close(ctx)
-	dbs = []*txn.DB{db}
+	dbs = []*DB{db}
 	if _, now := states(); strings.Join(now, " ") != "free free" {
 		t.Errorf("closed ones are %s", now)
 	}
@@ -104,21 +103,21 @@ func TestRead(t *testing.T) {
 // and that the head of a branch is not.
 func TestReadEmbedded(t *testing.T) {
 	ctx := context.Background()
-	db, err := txn.Open(ctx, tabletest.NewBatchMem(), txn.Options{Owner: "me"})
+	db, err := Open(ctx, tabletest.NewBatchMem(), Options{Owner: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close(ctx)
 	commit := func() (newest string, c *Cluster) {
 		t.Helper()
-		r, err := db.Update(ctx, func(tx *txn.Tx) error {
+		r, err := db.Update(ctx, func(tx *Tx) error {
 			tx.SetMessage([]byte("x"))
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err = Read(ctx, db, time.Now()); err != nil {
+		if c, err = db.ReadCluster(ctx, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		return r.String(), c

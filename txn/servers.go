@@ -1,6 +1,4 @@
-// Package monitor collects the metrics of a server. [Read] describes the servers of a store
-// by the heads that they publish.
-package monitor
+package txn
 
 import (
 	"context"
@@ -12,23 +10,22 @@ import (
 	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/revision"
 	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // A Cluster describes the servers of one store. A revision is in the text form of
 // package revision, or "" if there is none.
 type Cluster struct {
-	Newest  string    `json:"newest"` // the newest revision that any server shows
-	Low     string    `json:"low"`    // low-water mark: all commits up to it are decided
-	Settled time.Time `json:"-"`      // time of Low
-	Floor   time.Time `json:"floor"`  // time of the oldest readable state; zero: all states are readable
-	Config  string    `json:"config"` // the newest configuration in force on any server
-	Slots   []Slot    `json:"slots"`
+	Newest  string        `json:"newest"` // the newest revision that any server shows
+	Low     string        `json:"low"`    // low-water mark: all commits up to it are decided
+	Settled time.Time     `json:"-"`      // time of Low
+	Horizon time.Time     `json:"floor"`  // time of the oldest readable state; zero: all states are readable
+	Config  string        `json:"config"` // the newest configuration in force on any server
+	Slots   []ClusterSlot `json:"slots"`
 }
 
-// A Slot describes what the slot's holder publishes, or the state of a slot without a
+// A ClusterSlot describes what the slot's holder publishes, or the state of a slot without a
 // holder.
-type Slot struct {
+type ClusterSlot struct {
 	Number      int           `json:"slot"`
 	State       string        `json:"state"`
 	Incarnation uint64        `json:"incarnation"` // number of holders until now
@@ -45,21 +42,21 @@ type Slot struct {
 	Note        string        `json:"note"`      // what needs attention
 }
 
-// Read reads the heads of a store and describes its servers.
-func Read(ctx context.Context, db *txn.DB, now time.Time) (*Cluster, error) {
+// ReadCluster describes the servers of a store by the heads that they publish.
+func (db *DB) ReadCluster(ctx context.Context, now time.Time) (*Cluster, error) {
 	h, err := journal.New(db.Store()).Heads(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !db.Shared() {
-		ownHead(db, h)
+		db.ownHead(h)
 	}
-	return describe(h, now, db.Lease()), nil
+	return describeHeads(h, now, db.Lease()), nil
 }
 
 // ownHead sets the head of an embedded store's only server to the newest revision that
 // the server shows. The server does not write its head at every commit.
-func ownHead(db *txn.DB, h *journal.Heads) {
+func (db *DB) ownHead(h *journal.Heads) {
 	s := db.Snapshot()
 	defer s.Close()
 	cells := map[revision.Slot]revision.Cell{}
@@ -74,13 +71,13 @@ func ownHead(db *txn.DB, h *journal.Heads) {
 	h.Horizon = max(h.Horizon, db.Horizon())
 }
 
-func describe(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {
-	c := &Cluster{Newest: text(h.Max()), Low: text(h.Low())}
+func describeHeads(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {
+	c := &Cluster{Newest: revisionText(h.Max()), Low: revisionText(h.Low())}
 	if h.Low() != 0 {
 		c.Settled = h.Low().Time().UTC()
 	}
 	if h.Horizon != 0 {
-		c.Floor = h.Horizon.Time().UTC()
+		c.Horizon = h.Horizon.Time().UTC()
 	}
 	var config table.Revision
 	for _, number := range h.Slots() {
@@ -88,27 +85,27 @@ func describe(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {
 			config = max(config, x.Config)
 		}
 	}
-	c.Config = text(config)
+	c.Config = revisionText(config)
 	for _, number := range h.Slots() {
 		x := h.Cell(number)
 		age := time.Duration(0)
 		if x.Head != 0 {
 			age = max(now.Sub(x.Head.Time()), 0)
 		}
-		c.Slots = append(c.Slots, Slot{
+		c.Slots = append(c.Slots, ClusterSlot{
 			Number: int(number), State: x.State.String(), Incarnation: x.Incarnation, Owner: x.Owner,
-			Head: text(x.Head), Age: age, AgeSeconds: age.Seconds(), Leases: x.Lease,
+			Head: revisionText(x.Head), Age: age, AgeSeconds: age.Seconds(), Leases: x.Lease,
 			Undecided: len(x.Undecided), Void: len(x.Void), Late: len(x.Late),
-			Oldest: text(x.Oldest), Config: text(x.Config),
-			Note: note(&x, age, config, lease),
+			Oldest: revisionText(x.Oldest), Config: revisionText(x.Config),
+			Note: attention(&x, age, config, lease),
 		})
 	}
 	return c
 }
 
-// note returns what an operator should know about a slot, or "" if there is nothing to
+// attention returns what an operator should know about a slot, or "" if there is nothing to
 // know.
-func note(x *revision.Cell, age time.Duration, config table.Revision, lease time.Duration) string {
+func attention(x *revision.Cell, age time.Duration, config table.Revision, lease time.Duration) string {
 	switch {
 	case x.State == revision.Recovering:
 		return "silent: another server decides what it left"
@@ -122,7 +119,7 @@ func note(x *revision.Cell, age time.Duration, config table.Revision, lease time
 	return ""
 }
 
-func text(r table.Revision) string {
+func revisionText(r table.Revision) string {
 	if r == 0 {
 		return ""
 	}
@@ -132,8 +129,8 @@ func text(r table.Revision) string {
 // Print writes the cluster to w as a table.
 func (c *Cluster) Print(w io.Writer) error {
 	floor := "the past is all kept"
-	if !c.Floor.IsZero() {
-		floor = "the past can be read from " + c.Floor.Format(time.RFC3339) + " on"
+	if !c.Horizon.IsZero() {
+		floor = "the past can be read from " + c.Horizon.Format(time.RFC3339) + " on"
 	}
 	fmt.Fprintf(w, "newest %s, settled up to %s; %s\n", dash(c.Newest), dash(c.Low), floor)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -146,7 +143,7 @@ func (c *Cluster) Print(w io.Writer) error {
 	return t.Flush()
 }
 
-func (s *Slot) age() string {
+func (s *ClusterSlot) age() string {
 	if s.Head == "" {
 		return "-"
 	}

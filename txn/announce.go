@@ -1,4 +1,4 @@
-package monitor
+package txn
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/journal"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // A Server is what a server of a store publishes about itself when it starts.
@@ -22,13 +21,13 @@ const forgotten = 24 * time.Hour
 
 // Announce publishes the information about this server. It also removes the information
 // about each server that holds no slot and started more than a day before this server.
-func Announce(ctx context.Context, db *txn.DB, s Server) error {
+func (db *DB) Announce(ctx context.Context, s Server) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
 	log := journal.New(db.Store())
-	all, alive, err := servers(ctx, log)
+	all, alive, err := publishedBy(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -43,14 +42,14 @@ func Announce(ctx context.Context, db *txn.DB, s Server) error {
 }
 
 // Withdraw removes the information about this server.
-func Withdraw(ctx context.Context, db *txn.DB) error {
+func (db *DB) Withdraw(ctx context.Context) error {
 	return journal.New(db.Store()).SetServer(ctx, db.Owner(), nil)
 }
 
 // Servers returns what the servers that hold a slot of the store have published. The key
 // is the server's name, which its slot contains as the owner.
-func Servers(ctx context.Context, db *txn.DB) (map[string]Server, error) {
-	all, alive, err := servers(ctx, journal.New(db.Store()))
+func (db *DB) Servers(ctx context.Context) (map[string]Server, error) {
+	all, alive, err := publishedBy(ctx, journal.New(db.Store()))
 	for owner := range all {
 		if !alive[owner] {
 			delete(all, owner)
@@ -59,9 +58,9 @@ func Servers(ctx context.Context, db *txn.DB) (map[string]Server, error) {
 	return all, err
 }
 
-// servers returns what all servers have published, by server name, and the names of the
+// publishedBy returns what all servers have published, by server name, and the names of the
 // servers that hold a slot.
-func servers(ctx context.Context, log *journal.Log) (all map[string]Server, alive map[string]bool, err error) {
+func publishedBy(ctx context.Context, log *journal.Log) (all map[string]Server, alive map[string]bool, err error) {
 	texts, err := log.Servers(ctx)
 	if err != nil {
 		return nil, nil, err

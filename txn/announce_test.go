@@ -1,4 +1,4 @@
-package monitor
+package txn
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/table"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
 	"github.com/seed-4dac0d86/ldapd/table/tabletest"
-	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 // TestServers checks that a server is listed while it holds a slot, and that its
@@ -27,22 +26,22 @@ func TestServers(t *testing.T) {
 
 func testServers(t *testing.T, s table.Store) {
 	ctx, now := context.Background(), time.Now().UTC()
-	open := func(owner string) *txn.DB {
-		db, err := txn.Open(ctx, s, txn.Options{Owner: owner})
+	open := func(owner string) *DB {
+		db, err := Open(ctx, s, Options{Owner: owner})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return db
 	}
-	want := func(db *txn.DB, url string) {
+	want := func(db *DB, url string) {
 		t.Helper()
-		all, err := Servers(ctx, db)
+		all, err := db.Servers(ctx)
 		if err != nil || len(all) != 1 || all[db.Owner()].Status != url {
 			t.Errorf("%v, %v", all, err)
 		}
 	}
 	gone := open("gone")
-	if err := Announce(ctx, gone, Server{Status: "http://gone:1", Since: now.Add(-48 * time.Hour)}); err != nil {
+	if err := gone.Announce(ctx, Server{Status: "http://gone:1", Since: now.Add(-48 * time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	want(gone, "http://gone:1")
@@ -51,17 +50,17 @@ func testServers(t *testing.T, s table.Store) {
 	}
 	db := open("here")
 	defer db.Close(ctx)
-	if err := Announce(ctx, db, Server{Status: "http://here:1", Since: now}); err != nil {
+	if err := db.Announce(ctx, Server{Status: "http://here:1", Since: now}); err != nil {
 		t.Fatal(err)
 	}
 	want(db, "http://here:1")
-	if all, _, err := servers(ctx, journal.New(db.Store())); err != nil || len(all) != 1 {
+	if all, _, err := publishedBy(ctx, journal.New(db.Store())); err != nil || len(all) != 1 {
 		t.Errorf("%v is written down, %v", all, err)
 	}
-	if err := Withdraw(ctx, db); err != nil {
+	if err := db.Withdraw(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := Servers(ctx, db); err != nil || len(all) != 0 {
+	if all, err := db.Servers(ctx); err != nil || len(all) != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
 }
