@@ -256,10 +256,8 @@ func (c *conn) place(o *operation) (how, *op.Result) {
 // limit than the server.
 func (c *conn) mostOutstanding() int {
 	most := c.server.options().MaxOutstanding
-	if s, ok := c.session.(interface{ Outstanding() int }); ok {
-		if n := s.Outstanding(); n > 0 && n < most {
-			return n
-		}
+	if n := c.session.Outstanding(); n > 0 && n < most {
+		return n
 	}
 	return most
 }

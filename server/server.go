@@ -84,6 +84,9 @@ type Session interface {
 	Answered(m *op.Message, r *op.Response)
 	// Name returns the name of the bound identity, for limits and logs; "" is anonymous.
 	Name() string
+	// Outstanding returns how many operations the client may have running at once; 0 means
+	// that only the server's options limit the number.
+	Outstanding() int
 	// Close is called once, when no operation runs any more.
 	Close()
 }

@@ -18,8 +18,8 @@ import (
 // durable. On other stores lazy has no effect. There, only versioned tables can be written, and
 // only while this server has a slot.
 func (db *DB) WriteDerived(ctx context.Context, r table.Revision, writes []table.Write, lazy bool) error {
-	if db.peers == nil {
-		wait, err := db.commits.(*embedded).writeDerived(ctx, r, writes)
+	if db.alone != nil {
+		wait, err := db.alone.writeDerived(ctx, r, writes)
 		if err != nil || lazy {
 			return err
 		}

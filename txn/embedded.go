@@ -77,7 +77,7 @@ func openEmbedded(ctx context.Context, db *DB) error {
 	e.last = position{head, 1, linesOf(h, head)}
 	db.live.horizon = e.last.lines.noBranchWithin(h.Horizon)
 	e.warnOfFuture()
-	db.commits, db.views, db.horizon, db.branches = e, e, e, e
+	db.commits, db.views, db.horizon, db.branches, db.alone = e, e, e, e, e
 	db.show(e.state(e.last))
 	e.sweepClosed()
 	return nil

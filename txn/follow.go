@@ -18,11 +18,10 @@ import (
 // records what these commits changed, as a server of a shared store does for commits of
 // other servers.
 func (db *DB) ShowNewest(ctx context.Context) error {
-	e, ok := db.commits.(*embedded)
-	if !ok || !db.o.Follow {
+	if db.alone == nil || !db.o.Follow {
 		return fmt.Errorf("%w: the store was not opened to follow another one", ErrReadOnly)
 	}
-	return e.showNewest(ctx)
+	return db.alone.showNewest(ctx)
 }
 
 func (e *embedded) showNewest(ctx context.Context) error {

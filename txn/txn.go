@@ -168,7 +168,8 @@ type DB struct {
 	views     viewer
 	horizon   keeper
 	branches  brancher
-	peers     stepper // nil if no other server writes this store
+	peers     stepper   // nil if no other server writes this store
+	alone     *embedded // nil if other servers may write this store
 	gate      gate
 	refused   refusal
 	running   running
