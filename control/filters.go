@@ -1,6 +1,9 @@
 package control
 
-import "github.com/seed-4dac0d86/ldapd/filter"
+import (
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/wire"
+)
 
 // These are the OIDs of the controls whose values are filters.
 const (
@@ -17,7 +20,7 @@ type MatchedValues struct{ Items []filter.Filter }
 
 // ParseMatchedValues parses the value of a request.
 func ParseMatchedValues(value []byte) (m MatchedValues, err error) {
-	m.Items, err = filter.DecodeItems(value)
+	m.Items, err = wire.DecodeFilters(value)
 	return m, err
 }
 
@@ -28,6 +31,6 @@ type Assertion struct{ Filter filter.Filter }
 
 // ParseAssertion parses the value of a request.
 func ParseAssertion(value []byte) (a Assertion, err error) {
-	a.Filter, err = filter.Decode(value)
+	a.Filter, err = wire.DecodeFilter(value)
 	return a, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
 // namedControls are the controls that have a name in transcripts, and the syntax of their
@@ -96,7 +97,7 @@ func namedControl(text string) op.Control {
 }
 
 func filterValue(words []string) []byte {
-	return filter.Append(nil, filter.MustParse(strings.Join(words, " ")))
+	return wire.AppendFilter(nil, filter.MustParse(strings.Join(words, " ")))
 }
 
 func textValue(words []string) []byte { return []byte(strings.Join(words, " ")) }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldif"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
 // cost is the CPU time of this process and the octets that it has allocated.
@@ -150,8 +151,8 @@ func TestParsersAreLinear(t *testing.T) {
 		"dn.ParseRDN":      func(v []byte) { dn.ParseRDN(string(v)) },
 		"normalised name":  func(v []byte) { d, _ := dn.Parse(string(v)); d.Normalize(s) },
 		"filter.Parse":     func(v []byte) { filter.Parse(string(v)) },
-		"filter.Decode":    func(v []byte) { filter.Decode(v) },
-		"filter.Items":     func(v []byte) { filter.DecodeItems(v) },
+		"wire.DecodeFilter":    func(v []byte) { wire.DecodeFilter(v) },
+		"wire.DecodeFilters":     func(v []byte) { wire.DecodeFilters(v) },
 		"acl.Parse":        func(v []byte) { acl.Parse(string(v)) },
 		"ber.Count":        func(v []byte) { ber.Count(v) },
 		"ldif":             func(v []byte) { readLDIF(string(v)) },

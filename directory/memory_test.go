@@ -28,6 +28,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/short"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/server"
+	"github.com/seed-4dac0d86/ldapd/wire"
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
@@ -352,9 +353,9 @@ func (h *hostile) controlValue() []byte {
 		list = ber.AppendString(list, ber.Sequence, names)
 		return ber.AppendString(nil, ber.Sequence, ber.AppendString(nil, ber.Sequence, list))
 	case 2:
-		return ber.AppendString(nil, ber.Sequence, filter.Append(nil, h.filter(2)))
+		return ber.AppendString(nil, ber.Sequence, wire.AppendFilter(nil, h.filter(2)))
 	case 3:
-		return filter.Append(nil, h.filter(0))
+		return wire.AppendFilter(nil, h.filter(0))
 	case 4:
 		return []byte("0\x06\x02\x01\x0a\x04\x01a")
 	}

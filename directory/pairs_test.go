@@ -16,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
 // An outcome is what a client receives, and what the access log says.
@@ -312,7 +313,7 @@ func (w *pairWorld) pair(r op.Request, a, b pairControl) (refused bool) {
 	}
 	for i := range cs { // a false assertion must count beside every other control
 		if cs[i].OID == control.OIDAssertion {
-			cs[i].Value = filter.Append(nil, filter.MustParse("(objectClass=room)"))
+			cs[i].Value = wire.AppendFilter(nil, filter.MustParse("(objectClass=room)"))
 			if o := w.run(r, w.renewed(cs)...); o.done.Code != op.AssertionFailed && o.done.Code != op.NoSuchObject && o.done.Code != op.EntryAlreadyExists {
 				w.t.Errorf("%s: a false assertion: %v", name, &o.done.Result)
 			}

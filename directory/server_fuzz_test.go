@@ -17,6 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/server"
+	"github.com/seed-4dac0d86/ldapd/wire"
 	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
 )
 
@@ -55,7 +56,7 @@ func FuzzWholeServer(f *testing.F) {
 		f.Add(true, byte(fuzzSearch), "dc=example,dc=com", "(cn=*)", []byte(nil), byte(i+1), []byte("0\x03\x02\x01\x01"), true)
 	}
 	for _, bad := range []filter.Filter{deep, wide} {
-		f.Add(false, byte(fuzzSearchBER), "dc=example,dc=com", "", filter.Append(nil, bad), byte(0), []byte(nil), false)
+		f.Add(false, byte(fuzzSearchBER), "dc=example,dc=com", "", wire.AppendFilter(nil, bad), byte(0), []byte(nil), false)
 	}
 	f.Add(false, byte(fuzzExtended), "1.3.6.1.1.8", "", []byte("0\x03\x02\x01\x09"), byte(0), []byte(nil), false)
 	s := newLoggedServer(f)

@@ -7,13 +7,14 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
 // itemsValue parses filters, each in parentheses, as a ValuesReturnFilter.
 func itemsValue(words []string) []byte {
 	b := ber.Open(nil, ber.Sequence)
 	for _, f := range filter.MustParse("(|" + strings.Join(words, " ") + ")").(filter.Or) {
-		b = filter.Append(b, f)
+		b = wire.AppendFilter(b, f)
 	}
 	return ber.Close(b, 0)
 }

@@ -1,4 +1,4 @@
-package filter
+package filter_test
 
 import (
 	"bytes"
@@ -13,7 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
 // TestText prints the results of parsing filters. The command "text" prints the Go value
@@ -24,17 +26,17 @@ func TestText(t *testing.T) {
 		var b strings.Builder
 		for line := range strings.Lines(d.Input) {
 			line = strings.TrimSuffix(line, "\n")
-			f, err := Parse(line)
+			f, err := filter.Parse(line)
 			switch {
 			case err != nil:
-				var e *Error
+				var e *filter.Error
 				if !errors.As(err, &e) || e.Filter != line {
 					t.Errorf("%q: error %v", line, err)
 					continue
 				}
 				fmt.Fprintf(&b, "%*s^ %s\n", e.Offset, "", e.Text)
 			case d.Cmd == "ber":
-				fmt.Fprintf(&b, "%x\n", Append(nil, f))
+				fmt.Fprintf(&b, "%x\n", wire.AppendFilter(nil, f))
 			default:
 				fmt.Fprintf(&b, "%s = %s\n", f, describe(f))
 			}
@@ -43,8 +45,8 @@ func TestText(t *testing.T) {
 	})
 }
 
-func describe(f Filter) string {
-	list := func(parts []Filter) string {
+func describe(f filter.Filter) string {
+	list := func(parts []filter.Filter) string {
 		var all []string
 		for _, p := range parts {
 			all = append(all, describe(p))
@@ -52,25 +54,25 @@ func describe(f Filter) string {
 		return strings.Join(all, ", ")
 	}
 	switch f := f.(type) {
-	case And:
+	case filter.And:
 		return "And{" + list(f) + "}"
-	case Or:
+	case filter.Or:
 		return "Or{" + list(f) + "}"
-	case *Not:
+	case *filter.Not:
 		return "Not{" + describe(f.Filter) + "}"
-	case *Equal:
+	case *filter.Equal:
 		return fmt.Sprintf("Equal{%s %q}", f.Attribute, f.Value)
-	case *GreaterOrEqual:
+	case *filter.GreaterOrEqual:
 		return fmt.Sprintf("GreaterOrEqual{%s %q}", f.Attribute, f.Value)
-	case *LessOrEqual:
+	case *filter.LessOrEqual:
 		return fmt.Sprintf("LessOrEqual{%s %q}", f.Attribute, f.Value)
-	case *Approx:
+	case *filter.Approx:
 		return fmt.Sprintf("Approx{%s %q}", f.Attribute, f.Value)
-	case *Present:
+	case *filter.Present:
 		return fmt.Sprintf("Present{%s}", f.Attribute)
-	case *Substrings:
+	case *filter.Substrings:
 		return fmt.Sprintf("Substrings{%s %s %q %s}", f.Attribute, piece(f.Initial), f.Any, piece(f.Final))
-	case *Extensible:
+	case *filter.Extensible:
 		return fmt.Sprintf("Extensible{rule %q, attribute %q, dn %t, %q}", f.Rule, f.Attribute, f.DNAttrs, f.Value)
 	}
 	return fmt.Sprintf("%T", f)
@@ -88,24 +90,24 @@ func piece(b []byte) string {
 func TestDecodeUnknown(t *testing.T) {
 	for encoded, want := range map[string]struct {
 		text string
-		is   Tri
+		is   filter.Tri
 	}{
-		"8a0178":         {"(?)", Undefined},
-		"aa03040178":     {"(?)", Undefined},
-		"a2038a0178":     {"(!(?))", Undefined},
-		"a0058a0178a100": {"(&(?)(|))", False},
-		"a1058a0178a000": {"(|(?)(&))", True},
+		"8a0178":         {"(?)", filter.Undefined},
+		"aa03040178":     {"(?)", filter.Undefined},
+		"a2038a0178":     {"(!(?))", filter.Undefined},
+		"a0058a0178a100": {"(&(?)(|))", filter.False},
+		"a1058a0178a000": {"(|(?)(&))", filter.True},
 	} {
 		b, err := hex.DecodeString(encoded)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := Decode(b)
-		if err != nil || f.String() != want.text || !bytes.Equal(Append(nil, f), b) {
+		f, err := wire.DecodeFilter(b)
+		if err != nil || f.String() != want.text || !bytes.Equal(wire.AppendFilter(nil, f), b) {
 			t.Errorf("%s: %v, %v; want %s", encoded, f, err, want.text)
 			continue
 		}
-		if got := Resolve(f, schema.Core()); got != Const(want.is) {
+		if got := filter.Resolve(f, schema.Core()); got != filter.Const(want.is) {
 			t.Errorf("%s: %v, want %v", f, got, want.is)
 		}
 	}
@@ -113,15 +115,15 @@ func TestDecodeUnknown(t *testing.T) {
 
 func TestDecodeErrors(t *testing.T) {
 	nested := func(open string, n int) string { return strings.Repeat(open, n) }
-	deep := Filter(&Present{"cn"})
-	for range MaxDepth {
-		deep = &Not{deep}
+	deep := filter.Filter(&filter.Present{"cn"})
+	for range filter.MaxDepth {
+		deep = &filter.Not{deep}
 	}
-	many := make(And, MaxParts)
+	many := make(filter.And, filter.MaxParts)
 	for i := range many {
-		many[i] = &Present{"a"}
+		many[i] = &filter.Present{"a"}
 	}
-	pieces := &Substrings{Attribute: "cn", Any: make([][]byte, MaxParts)}
+	pieces := &filter.Substrings{Attribute: "cn", Any: make([][]byte, filter.MaxParts)}
 	for _, c := range []struct{ name, hex, want string }{
 		{"nothing", "", "expected a filter"},
 		{"another tag", "0400", "expected a filter, found OCTET STRING"},
@@ -143,15 +145,15 @@ func TestDecodeErrors(t *testing.T) {
 		{"no match value", "a90481" + "0261" + "62", "[3]"},
 		{"indefinite", "a0800000", "definite"},
 		{"nested sets", nested("a080", 3), "definite"},
-		{"depth", hex.EncodeToString(Append(nil, deep)), "nest at most"},
-		{"parts", hex.EncodeToString(Append(nil, many)), "at most 65536 parts"},
-		{"pieces", hex.EncodeToString(Append(nil, pieces)), "at most 65536 parts"},
+		{"depth", hex.EncodeToString(wire.AppendFilter(nil, deep)), "nest at most"},
+		{"parts", hex.EncodeToString(wire.AppendFilter(nil, many)), "at most 65536 parts"},
+		{"pieces", hex.EncodeToString(wire.AppendFilter(nil, pieces)), "at most 65536 parts"},
 	} {
 		b, err := hex.DecodeString(c.hex)
 		if err != nil {
 			t.Fatal(c.name, err)
 		}
-		f, err := Decode(b)
+		f, err := wire.DecodeFilter(b)
 		if err == nil || f != nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, %v; want %q", c.name, f, err, c.want)
 		}
@@ -163,13 +165,13 @@ func TestParseLimits(t *testing.T) {
 		in string
 		ok bool
 	}{
-		{strings.Repeat("(!", MaxDepth-1) + "(a=b)" + strings.Repeat(")", MaxDepth-1), true},
-		{strings.Repeat("(!", MaxDepth) + "(a=b)" + strings.Repeat(")", MaxDepth), false},
+		{strings.Repeat("(!", filter.MaxDepth-1) + "(a=b)" + strings.Repeat(")", filter.MaxDepth-1), true},
+		{strings.Repeat("(!", filter.MaxDepth) + "(a=b)" + strings.Repeat(")", filter.MaxDepth), false},
 		{strings.Repeat("(!", 1e6), false},
-		{"(&" + strings.Repeat("(a=b)", MaxParts-1) + ")", true},
-		{"(&" + strings.Repeat("(a=b)", MaxParts) + ")", false},
+		{"(&" + strings.Repeat("(a=b)", filter.MaxParts-1) + ")", true},
+		{"(&" + strings.Repeat("(a=b)", filter.MaxParts) + ")", false},
 	} {
-		if _, err := Parse(c.in); (err == nil) != c.ok {
+		if _, err := filter.Parse(c.in); (err == nil) != c.ok {
 			t.Errorf("%.20s...: %.100v", c.in, err)
 		}
 	}
@@ -181,23 +183,23 @@ func TestMustParse(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	if MustParse("(a=b)").String() != "(a=b)" {
+	if filter.MustParse("(a=b)").String() != "(a=b)" {
 		t.Error("parsed as something else")
 	}
-	MustParse("(a")
+	filter.MustParse("(a")
 }
 
 // TestStrangeDescriptions checks that a description that only BER can contain does not
 // make the text of a filter look like another filter.
 func TestStrangeDescriptions(t *testing.T) {
-	f := &Equal{Attribute: "cn=x)(sn\n", Value: []byte("\xff)")}
+	f := &filter.Equal{Attribute: "cn=x)(sn\n", Value: []byte("\xff)")}
 	if got, want := f.String(), `(cn\3dx\29\28sn\0a=\ff\29)`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
-func genFilter(depth int) *rapid.Generator[Filter] {
-	return rapid.Custom(func(t *rapid.T) Filter {
+func genFilter(depth int) *rapid.Generator[filter.Filter] {
+	return rapid.Custom(func(t *rapid.T) filter.Filter {
 		attribute := rapid.SampledFrom([]string{"cn", "sn;lang-de", "2.5.4.3"}).Draw(t, "attribute")
 		value := rapid.Map(rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("a()*\\=\x00é ")))),
 			func(s string) []byte { return []byte(s) })
@@ -208,17 +210,17 @@ func genFilter(depth int) *rapid.Generator[Filter] {
 		}
 		switch rapid.IntRange(0, kinds-1).Draw(t, "kind") {
 		case 0:
-			return &Equal{attribute, value.Draw(t, "value")}
+			return &filter.Equal{attribute, value.Draw(t, "value")}
 		case 1:
-			return &GreaterOrEqual{attribute, value.Draw(t, "value")}
+			return &filter.GreaterOrEqual{attribute, value.Draw(t, "value")}
 		case 2:
-			return &LessOrEqual{attribute, value.Draw(t, "value")}
+			return &filter.LessOrEqual{attribute, value.Draw(t, "value")}
 		case 3:
-			return &Approx{attribute, value.Draw(t, "value")}
+			return &filter.Approx{attribute, value.Draw(t, "value")}
 		case 4:
-			return &Present{attribute}
+			return &filter.Present{attribute}
 		case 5:
-			s := &Substrings{Attribute: attribute, Any: rapid.SliceOfN(filled, 0, 2).Draw(t, "any")}
+			s := &filter.Substrings{Attribute: attribute, Any: rapid.SliceOfN(filled, 0, 2).Draw(t, "any")}
 			if rapid.Bool().Draw(t, "initial") || len(s.Any) == 0 {
 				s.Initial = filled.Draw(t, "initial")
 			}
@@ -227,18 +229,18 @@ func genFilter(depth int) *rapid.Generator[Filter] {
 			}
 			return s
 		case 6:
-			e := &Extensible{Attribute: attribute, Value: value.Draw(t, "value"), DNAttrs: rapid.Bool().Draw(t, "dn")}
+			e := &filter.Extensible{Attribute: attribute, Value: value.Draw(t, "value"), DNAttrs: rapid.Bool().Draw(t, "dn")}
 			e.Rule = rapid.SampledFrom([]string{"", "caseExactMatch", "2.5.13.2"}).Draw(t, "rule")
 			if e.Rule != "" && rapid.Bool().Draw(t, "rule only") {
 				e.Attribute = ""
 			}
 			return e
 		case 7:
-			return And(rapid.SliceOfN(genFilter(depth-1), 0, 3).Draw(t, "and"))
+			return filter.And(rapid.SliceOfN(genFilter(depth-1), 0, 3).Draw(t, "and"))
 		case 8:
-			return Or(rapid.SliceOfN(genFilter(depth-1), 0, 3).Draw(t, "or"))
+			return filter.Or(rapid.SliceOfN(genFilter(depth-1), 0, 3).Draw(t, "or"))
 		default:
-			return &Not{genFilter(depth-1).Draw(t, "not")}
+			return &filter.Not{genFilter(depth-1).Draw(t, "not")}
 		}
 	})
 }
@@ -246,14 +248,14 @@ func genFilter(depth int) *rapid.Generator[Filter] {
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := genFilter(3).Draw(t, "filter")
-		parsed, err := Parse(f.String())
+		parsed, err := filter.Parse(f.String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(f, parsed, cmpopts.EquateEmpty()); d != "" {
 			t.Fatalf("%s as text: %s", f, d)
 		}
-		decoded, err := Decode(Append(nil, f))
+		decoded, err := wire.DecodeFilter(wire.AppendFilter(nil, f))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,11 +273,11 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		parsed, err := Parse(s)
+		parsed, err := filter.Parse(s)
 		if err != nil {
 			return
 		}
-		again, err := Parse(parsed.String())
+		again, err := filter.Parse(parsed.String())
 		if err != nil {
 			t.Fatalf("%q printed as %q: %v", s, parsed, err)
 		}
@@ -289,44 +291,44 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		"(&(objectClass=person)(|(cn=a*b*c)(!(sn~=x))))", "(cn=*)", "(cn:dn:2.5.13.5:=\\28)", "(a>=b)", "(a<=\\ff)", "(|)",
 	} {
-		f.Add(Append(nil, MustParse(s)))
+		f.Add(wire.AppendFilter(nil, filter.MustParse(s)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		decoded, err := Decode(b)
+		decoded, err := wire.DecodeFilter(b)
 		if err != nil {
 			return
 		}
 		_ = decoded.String()
-		encoded := Append(nil, decoded)
-		again, err := Decode(encoded)
+		encoded := wire.AppendFilter(nil, decoded)
+		again, err := wire.DecodeFilter(encoded)
 		if err != nil {
 			t.Fatalf("%x became %x: %v", b, encoded, err)
 		}
 		if d := cmp.Diff(decoded, again); d != "" {
 			t.Fatalf("%x became %x: %s", b, encoded, d)
 		}
-		if !bytes.Equal(encoded, Append(nil, again)) {
+		if !bytes.Equal(encoded, wire.AppendFilter(nil, again)) {
 			t.Fatalf("%x is not stable", encoded)
 		}
 	})
 }
 
-const typical = "(&(objectClass=inetOrgPerson)(|(uid=jdoe)(mail=jdoe@example.com))(!(employeeType=alumnus)))"
+const usual = "(&(objectClass=inetOrgPerson)(|(uid=jdoe)(mail=jdoe@example.com))(!(employeeType=alumnus)))"
 
 func BenchmarkParse(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Parse(typical); err != nil {
+		if _, err := filter.Parse(usual); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkDecode(b *testing.B) {
-	encoded := Append(nil, MustParse(typical))
+	encoded := wire.AppendFilter(nil, filter.MustParse(usual))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Decode(encoded); err != nil {
+		if _, err := wire.DecodeFilter(encoded); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -340,7 +342,7 @@ func TestShape(t *testing.T) {
 		"(cn=*)":                             "(cn=*)",
 		"(cn:dn:2.5.13.2:=a)":                "(cn:dn:2.5.13.2:=?)",
 	} {
-		if got := Shape(MustParse(text)); got != want {
+		if got := filter.Shape(filter.MustParse(text)); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}

@@ -168,7 +168,7 @@ func (d *decoder) filter() filter.Filter {
 	if b == nil {
 		return nil
 	}
-	f, err := filter.Decode(b)
+	f, err := DecodeFilter(b)
 	if err == nil {
 		return f
 	}

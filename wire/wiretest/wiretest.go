@@ -8,8 +8,8 @@ import (
 	"io"
 
 	"github.com/seed-4dac0d86/ldapd/ber"
-	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
 // AppendRequest appends the LDAPMessage of a request.
@@ -119,7 +119,7 @@ func appendSearch(b []byte, r *op.Search) []byte {
 	b = ber.AppendInt(b, ber.Integer, int64(r.SizeLimit))
 	b = ber.AppendInt(b, ber.Integer, int64(r.TimeLimit))
 	b = ber.AppendBool(b, ber.Boolean, r.TypesOnly)
-	b = filter.Append(b, r.Filter)
+	b = wire.AppendFilter(b, r.Filter)
 	return seq(b, ber.Sequence, func(b []byte) []byte {
 		for _, a := range r.Attributes {
 			b = str(b, a)

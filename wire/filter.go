@@ -1,9 +1,10 @@
-package filter
+package wire
 
 import (
 	"fmt"
 
 	"github.com/seed-4dac0d86/ldapd/ber"
+	"github.com/seed-4dac0d86/ldapd/filter"
 )
 
 // The tags of the alternatives of Filter (RFC 4511, 4.5.1).
@@ -29,11 +30,11 @@ const (
 	tagDNAttrs ber.Tag = 0x84
 )
 
-// Decode decodes the BER encoding of a Filter, which must be all of b. The filter shares
+// DecodeFilter decodes the BER encoding of a Filter, which must be all of b. The filter shares
 // the bytes of b. The error is a *ber.SyntaxError if b is not an encoding of a Filter. It
 // is another error if b breaks a rule that the ASN.1 definition does not express.
-func Decode(b []byte) (Filter, error) {
-	d := decoder{Reader: ber.NewReader(b)}
+func DecodeFilter(b []byte) (filter.Filter, error) {
+	d := filterDecoder{Reader: ber.NewReader(b)}
 	f := d.filter(1)
 	d.End()
 	if err := d.error(); err != nil {
@@ -42,12 +43,12 @@ func Decode(b []byte) (Filter, error) {
 	return f, nil
 }
 
-// DecodeItems decodes the BER encoding of a ValuesReturnFilter (RFC 3876, 2): a list of
+// DecodeFilters decodes the BER encoding of a ValuesReturnFilter (RFC 3876, 2): a list of
 // filters. Such a filter must not contain And, Or or Not, and must not test the names of
 // entries.
-func DecodeItems(b []byte) ([]Filter, error) {
-	d := decoder{Reader: ber.NewReader(b)}
-	var items []Filter
+func DecodeFilters(b []byte) ([]filter.Filter, error) {
+	d := filterDecoder{Reader: ber.NewReader(b)}
+	var items []filter.Filter
 	outer := d.Enter(ber.Sequence)
 	for d.More() {
 		items = append(items, d.item())
@@ -61,7 +62,7 @@ func DecodeItems(b []byte) ([]Filter, error) {
 }
 
 // item decodes a SimpleFilterItem of a ValuesReturnFilter.
-func (d *decoder) item() Filter {
+func (d *filterDecoder) item() filter.Filter {
 	start := d.Offset()
 	switch t := d.Peek(); t {
 	case tagAnd, tagOr, tagNot:
@@ -69,77 +70,77 @@ func (d *decoder) item() Filter {
 		return nil
 	}
 	f := d.filter(1)
-	if x, ok := f.(*Extensible); ok && x.DNAttrs {
+	if x, ok := f.(*filter.Extensible); ok && x.DNAttrs {
 		d.Expected(start, "a test of values", "dnAttributes")
 	}
 	return f
 }
 
-type decoder struct {
+type filterDecoder struct {
 	ber.Reader
 	parts  int
 	broken error // the first rule that the filter breaks; decoding continues
 }
 
 // The method "breaks" notes that the filter violates a rule of RFC 4511, 4.5.1.
-func (d *decoder) breaks(rule string) {
+func (d *filterDecoder) breaks(rule string) {
 	if d.broken == nil {
 		d.broken = fmt.Errorf("the filter is malformed at octet %d: %s", d.Offset(), rule)
 	}
 }
 
-func (d *decoder) error() error {
+func (d *filterDecoder) error() error {
 	if err := d.Err(); err != nil {
 		return err
 	}
 	return d.broken
 }
 
-// part counts a part of the filter, and fails if there are more than MaxParts.
-func (d *decoder) part() {
-	if d.parts++; d.parts > MaxParts {
-		d.Fail(fmt.Errorf("a filter has at most %d parts", MaxParts))
+// part counts a part of the filter, and fails if there are more than filter.MaxParts.
+func (d *filterDecoder) part() {
+	if d.parts++; d.parts > filter.MaxParts {
+		d.Fail(fmt.Errorf("a filter has at most %d parts", filter.MaxParts))
 	}
 }
 
 // filter decodes a filter. After an error, the result has no meaning.
-func (d *decoder) filter(depth int) Filter {
-	if depth > MaxDepth {
-		d.Fail(fmt.Errorf("filters nest at most %d levels", MaxDepth))
+func (d *filterDecoder) filter(depth int) filter.Filter {
+	if depth > filter.MaxDepth {
+		d.Fail(fmt.Errorf("filters nest at most %d levels", filter.MaxDepth))
 	}
 	d.part()
 	switch t := d.Peek(); t {
 	case tagAnd:
-		return And(d.list(t, depth))
+		return filter.And(d.list(t, depth))
 	case tagOr:
-		return Or(d.list(t, depth))
+		return filter.Or(d.list(t, depth))
 	case tagNot:
 		end := d.Enter(t)
-		f := &Not{d.filter(depth + 1)}
+		f := &filter.Not{Filter: d.filter(depth + 1)}
 		d.End()
 		d.Leave(end)
 		return f
 	case tagEqual:
 		a, v := d.assertion(t)
-		return &Equal{a, v}
+		return &filter.Equal{Attribute: a, Value: v}
 	case tagGreaterOrEqual:
 		a, v := d.assertion(t)
-		return &GreaterOrEqual{a, v}
+		return &filter.GreaterOrEqual{Attribute: a, Value: v}
 	case tagLessOrEqual:
 		a, v := d.assertion(t)
-		return &LessOrEqual{a, v}
+		return &filter.LessOrEqual{Attribute: a, Value: v}
 	case tagApprox:
 		a, v := d.assertion(t)
-		return &Approx{a, v}
+		return &filter.Approx{Attribute: a, Value: v}
 	case tagPresent:
-		return &Present{string(d.Bytes(t))}
+		return &filter.Present{Attribute: string(d.Bytes(t))}
 	case tagSubstrings:
 		return d.substrings()
 	case tagExtensible:
 		return d.extensible()
 	default:
 		if unknown(t) {
-			return Unknown(d.Element())
+			return filter.Unknown(d.Element())
 		}
 	}
 	d.Expected(d.Offset(), "a filter", d.Peek().String())
@@ -150,8 +151,8 @@ func (d *decoder) filter(depth int) Filter {
 // with the tag t.
 func unknown(t ber.Tag) bool { return t&0xc0 == 0x80 && t&0x1f > tagExtensible&0x1f }
 
-func (d *decoder) list(t ber.Tag, depth int) []Filter {
-	var parts []Filter
+func (d *filterDecoder) list(t ber.Tag, depth int) []filter.Filter {
+	var parts []filter.Filter
 	end := d.Enter(t)
 	for d.More() {
 		parts = append(parts, d.filter(depth+1))
@@ -160,7 +161,7 @@ func (d *decoder) list(t ber.Tag, depth int) []Filter {
 	return parts
 }
 
-func (d *decoder) assertion(t ber.Tag) (attribute string, value []byte) {
+func (d *filterDecoder) assertion(t ber.Tag) (attribute string, value []byte) {
 	end := d.Enter(t)
 	attribute = string(d.Bytes(ber.OctetString))
 	value = d.Bytes(ber.OctetString)
@@ -170,8 +171,8 @@ func (d *decoder) assertion(t ber.Tag) (attribute string, value []byte) {
 
 // substrings decodes a SubstringFilter. An initial substring must be the first substring,
 // a final substring must be the last, and there must be at least one substring.
-func (d *decoder) substrings() Filter {
-	f := &Substrings{}
+func (d *filterDecoder) substrings() filter.Filter {
+	f := &filter.Substrings{}
 	end := d.Enter(tagSubstrings)
 	f.Attribute = string(d.Bytes(ber.OctetString))
 	pieces := d.Enter(ber.Sequence)
@@ -187,7 +188,7 @@ func (d *decoder) substrings() Filter {
 	return f
 }
 
-func (d *decoder) substring(f *Substrings) {
+func (d *filterDecoder) substring(f *filter.Substrings) {
 	t := d.Peek()
 	switch {
 	case t == tagInitial && (f.Initial != nil || f.Any != nil):
@@ -207,8 +208,8 @@ func (d *decoder) substring(f *Substrings) {
 	}
 }
 
-func (d *decoder) extensible() Filter {
-	f := &Extensible{}
+func (d *filterDecoder) extensible() filter.Filter {
+	f := &filter.Extensible{}
 	end := d.Enter(tagExtensible)
 	typeFirst := d.At(tagType) // UnboundID's LDAP SDK for Java (7.0.5), in matched values
 	if typeFirst {
@@ -231,40 +232,40 @@ func (d *decoder) extensible() Filter {
 	return f
 }
 
-// Append appends the BER encoding of the filter f to b.
-func Append(b []byte, f Filter) []byte {
+// AppendFilter appends the BER encoding of the filter f to b.
+func AppendFilter(b []byte, f filter.Filter) []byte {
 	switch f := f.(type) {
-	case And:
+	case filter.And:
 		return appendSet(b, tagAnd, f)
-	case Or:
+	case filter.Or:
 		return appendSet(b, tagOr, f)
-	case *Not:
-		return appendSet(b, tagNot, []Filter{f.Filter})
-	case *Equal:
+	case *filter.Not:
+		return appendSet(b, tagNot, []filter.Filter{f.Filter})
+	case *filter.Equal:
 		return appendAssertion(b, tagEqual, f.Attribute, f.Value)
-	case *GreaterOrEqual:
+	case *filter.GreaterOrEqual:
 		return appendAssertion(b, tagGreaterOrEqual, f.Attribute, f.Value)
-	case *LessOrEqual:
+	case *filter.LessOrEqual:
 		return appendAssertion(b, tagLessOrEqual, f.Attribute, f.Value)
-	case *Approx:
+	case *filter.Approx:
 		return appendAssertion(b, tagApprox, f.Attribute, f.Value)
-	case *Present:
+	case *filter.Present:
 		return ber.AppendString(b, tagPresent, f.Attribute)
-	case *Substrings:
+	case *filter.Substrings:
 		return appendSubstrings(b, f)
-	case *Extensible:
+	case *filter.Extensible:
 		return appendMatchingRule(b, f)
-	case Unknown:
+	case filter.Unknown:
 		return append(b, f...)
 	}
 	return b
 }
 
-func appendSet(b []byte, t ber.Tag, parts []Filter) []byte {
+func appendSet(b []byte, t ber.Tag, parts []filter.Filter) []byte {
 	start := len(b)
 	b = ber.Open(b, t)
 	for _, p := range parts {
-		b = Append(b, p)
+		b = AppendFilter(b, p)
 	}
 	return ber.Close(b, start)
 }
@@ -277,7 +278,7 @@ func appendAssertion(b []byte, t ber.Tag, attribute string, value []byte) []byte
 	return ber.Close(b, start)
 }
 
-func appendSubstrings(b []byte, f *Substrings) []byte {
+func appendSubstrings(b []byte, f *filter.Substrings) []byte {
 	start := len(b)
 	b = ber.Open(b, tagSubstrings)
 	b = ber.AppendString(b, ber.OctetString, f.Attribute)
@@ -295,7 +296,7 @@ func appendSubstrings(b []byte, f *Substrings) []byte {
 	return ber.Close(ber.Close(b, pieces), start)
 }
 
-func appendMatchingRule(b []byte, f *Extensible) []byte {
+func appendMatchingRule(b []byte, f *filter.Extensible) []byte {
 	start := len(b)
 	b = ber.Open(b, tagExtensible)
 	if f.Rule != "" {
