@@ -119,8 +119,8 @@ func waysOfAnn(t *testing.T) (*directory.Directory, []way) {
 		{"PLAIN of the administrator", false, sasl(inTLS, "PLAIN", plain("u:ann", "dn:"+admin, "secret")), sasl(inTLS, "PLAIN", plain("u:nobody", "dn:"+admin, "secret"))},
 		{"SCRAM", true, scram("ann"), scram("wrong")},
 		{"OAUTHBEARER", false, sasl(inTLS, "OAUTHBEARER", bearer("", token)), sasl(inTLS, "OAUTHBEARER", bearer("", token[:len(token)-9]+"AAAAAAAAA"))},
-		{"EXTERNAL", false, sasl(peer{local: true}, "EXTERNAL", nil), sasl(peer{local: true}, "EXTERNAL", []byte("u:nobody"))},
-		{"EXTERNAL as u:ann", false, sasl(peer{local: true}, "EXTERNAL", []byte("u:ann")), sasl(peer{local: true}, "EXTERNAL", []byte("u:nobody"))},
+		{"EXTERNAL", false, sasl(simPeer{local: true}, "EXTERNAL", nil), sasl(simPeer{local: true}, "EXTERNAL", []byte("u:nobody"))},
+		{"EXTERNAL as u:ann", false, sasl(simPeer{local: true}, "EXTERNAL", []byte("u:ann")), sasl(simPeer{local: true}, "EXTERNAL", []byte("u:nobody"))},
 		{"proxied authorization", false, proxied("dn:" + annDN), proxied("u:nobody")},
 	}
 }

@@ -544,7 +544,7 @@ func TestSecondFactorOfExternal(t *testing.T) {
 		if r := send(t, d.NewSession(certificate), "EXTERNAL", nil); r.Code != c.byTLS {
 			t.Errorf("%s: by a certificate: %v", c.policy, &r.Result)
 		}
-		if r := send(t, local.NewSession(peer{local: true}), "EXTERNAL", nil); r.Code != c.bySocket {
+		if r := send(t, local.NewSession(simPeer{local: true}), "EXTERNAL", nil); r.Code != c.bySocket {
 			t.Errorf("%s: by a socket: %v", c.policy, &r.Result)
 		}
 	}

@@ -22,23 +22,23 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 )
 
-// A peer is a simulated connection of a client.
-type peer struct {
+// A simPeer is a simulated connection of a client.
+type simPeer struct {
 	auth.NoChannel
 	state  *tls.ConnectionState
 	local  bool
 	remote string
 }
 
-func (w peer) Remote() string { return w.remote }
+func (w simPeer) Remote() string { return w.remote }
 
-func (w peer) TLS() *tls.ConnectionState { return w.state }
-func (w peer) Peer() (uid, gid int, ok bool) {
+func (w simPeer) TLS() *tls.ConnectionState { return w.state }
+func (w simPeer) Peer() (uid, gid int, ok bool) {
 	return 1000, 100, w.local
 }
 
 // inTLS is a confidential connection.
-var inTLS = peer{state: &tls.ConnectionState{}}
+var inTLS = simPeer{state: &tls.ConnectionState{}}
 
 const (
 	annDN = "uid=ann,dc=example,dc=com"
@@ -144,12 +144,12 @@ func TestWhereMechanismsWork(t *testing.T) {
 		{"in clear, allowed", nil, directory.Options{PlainInClear: true}, append(slices.Clone(inClear), "PLAIN"), nil},
 		{"in clear, allowed and not", nil, directory.Options{PlainInClear: true, ClearPasswords: directory.ClearFromNowhere}, inClear,
 			map[string]op.Code{"PLAIN": op.ConfidentialityRequired}},
-		{"TLS", peer{state: state}, directory.Options{}, all[1:], map[string]op.Code{"EXTERNAL": op.InappropriateAuthentication}},
-		{"a socket", peer{local: true}, directory.Options{}, all, nil},
-		{"a socket with TLS", peer{state: state, local: true}, directory.Options{}, all, nil},
-		{"some", peer{state: state, local: true}, directory.Options{Mechanisms: []string{"PLAIN"}}, []string{"PLAIN"},
+		{"TLS", simPeer{state: state}, directory.Options{}, all[1:], map[string]op.Code{"EXTERNAL": op.InappropriateAuthentication}},
+		{"a socket", simPeer{local: true}, directory.Options{}, all, nil},
+		{"a socket with TLS", simPeer{state: state, local: true}, directory.Options{}, all, nil},
+		{"some", simPeer{state: state, local: true}, directory.Options{Mechanisms: []string{"PLAIN"}}, []string{"PLAIN"},
 			map[string]op.Code{"EXTERNAL": op.AuthMethodNotSupported}},
-		{"the default", peer{state: state, local: true}, directory.Options{Mechanisms: auth.DefaultMechanisms}, []string{"EXTERNAL", "PLAIN"},
+		{"the default", simPeer{state: state, local: true}, directory.Options{Mechanisms: auth.DefaultMechanisms}, []string{"EXTERNAL", "PLAIN"},
 			map[string]op.Code{"SCRAM-SHA-256": op.AuthMethodNotSupported}},
 	} {
 		if c.options.Mechanisms == nil {
@@ -190,7 +190,7 @@ func TestProtectPasswords(t *testing.T) {
 		{nil, modify, op.ConfidentialityRequired},
 		{inTLS, &op.Bind{Version: 3, Name: annDN, Password: []byte("ann")}, op.Success},
 		{inTLS, modify, op.UnwillingToPerform},
-		{peer{local: true}, &op.Bind{Version: 3, Name: annDN, Password: []byte("ann")}, op.Success},
+		{simPeer{local: true}, &op.Bind{Version: 3, Name: annDN, Password: []byte("ann")}, op.Success},
 	} {
 		var out answers
 		protected.NewSession(c.channel).Serve(t.Context(), &op.Message{Request: c.request}, &out)
@@ -580,7 +580,7 @@ func rules(t testing.TB, texts ...string) (rs []*auth.Rule) {
 // withCertificate returns a connection whose client has sent a certificate. The arguments
 // after mail are the AVAs of the certificate's subject, in the order of a DN: the most
 // general comes last.
-func withCertificate(t testing.TB, mail string, subject ...pkix.AttributeTypeAndValue) peer {
+func withCertificate(t testing.TB, mail string, subject ...pkix.AttributeTypeAndValue) simPeer {
 	t.Helper()
 	slices.Reverse(subject)
 	var rdns pkix.RDNSequence
@@ -592,7 +592,7 @@ func withCertificate(t testing.TB, mail string, subject ...pkix.AttributeTypeAnd
 		t.Fatal(err)
 	}
 	cert := &x509.Certificate{RawSubject: raw, EmailAddresses: []string{mail}}
-	return peer{state: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}}
+	return simPeer{state: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}}
 }
 
 func ava(value string, oid ...int) pkix.AttributeTypeAndValue {
@@ -603,7 +603,7 @@ func TestExternal(t *testing.T) {
 	d := newUsers(t, directory.Options{})
 	dc := []int{0, 9, 2342, 19200300, 100, 1, 25}
 	uid := []int{0, 9, 2342, 19200300, 100, 1, 1}
-	named := func(u string) peer {
+	named := func(u string) simPeer {
 		return withCertificate(t, "", ava(u, uid...), ava("example", dc...), ava("com", dc...))
 	}
 	cn := withCertificate(t, "bob@example.com", ava("Somebody", 2, 5, 4, 3))
@@ -632,22 +632,22 @@ func TestExternal(t *testing.T) {
 		{"no rule for it", cn, nil, nil, op.InvalidCredentials, ""},
 		{"mail", cn, byMail, nil, op.Success, bobDN},
 		{"no certificate", inTLS, nil, nil, op.InappropriateAuthentication, ""},
-		{"peer", peer{local: true}, nil, nil, op.Success, peer},
-		{"peer, itself", peer{local: true}, nil, []byte("dn:" + peer), op.Success, peer},
-		{"peer, another", peer{local: true}, nil, []byte("u:ann"), op.InvalidCredentials, ""},
-		{"peer, the administrator", peer{local: true}, toAdmin, nil, op.Success, admin},
-		{"peer, as administrator another", peer{local: true}, toAdmin, []byte("dn:" + annDN), op.Success, annDN},
+		{"peer", simPeer{local: true}, nil, nil, op.Success, peer},
+		{"peer, itself", simPeer{local: true}, nil, []byte("dn:" + peer), op.Success, peer},
+		{"peer, another", simPeer{local: true}, nil, []byte("u:ann"), op.InvalidCredentials, ""},
+		{"peer, the administrator", simPeer{local: true}, toAdmin, nil, op.Success, admin},
+		{"peer, as administrator another", simPeer{local: true}, toAdmin, []byte("dn:" + annDN), op.Success, annDN},
 		{"a name without an entry", named("zoe"), bare, nil, op.Success, "uid=zoe,dc=example,dc=com"},
 		{"a name without an entry, itself", named("zoe"), bare, []byte("dn:UID=Zoe, dc=example,dc=com"), op.Success, "uid=zoe,dc=example,dc=com"},
 		{"a name without an entry, another", named("zoe"), bare, []byte("dn:" + annDN), op.InvalidCredentials, ""},
 		{"a name with an entry", named("ANN"), bare, nil, op.Success, annDN},
 		{"a name of types that are not known", unknown, bare, nil, op.Success, "emailAddress=x@y,o=Example"},
 		{"the administrator's name", root, bare, nil, op.InvalidCredentials, ""},
-		{"as administrator a name without an entry", peer{local: true}, slices.Concat(toAdmin, rules(t, "u:(.+) -> dn:uid=$1,o=out")), []byte("u:zoe"), op.Success, "uid=zoe,o=out"},
-		{"a rule to nowhere", peer{local: true}, rules(t, "dn:.* -> cn=nobody,dc=example,dc=com"), nil, op.InvalidCredentials, ""},
-		{"a rule to two", peer{local: true}, rules(t, "dn:.* -> ldap:///dc=example,dc=com??one?(uid=twin)"), nil, op.InvalidCredentials, ""},
-		{"a rule by a chain", peer{local: true}, rules(t, "dn:.* -> ldap:///dc=example,dc=com??one?(|(uid=ann)(seeAlso:inChainMatch:=uid=bob,dc=example,dc=com))"), nil, op.Success, annDN},
-		{"a rule to a base that is not there", peer{local: true}, rules(t, "dn:.* -> ldap:///dc=x??one?(uid=ann)"), nil, op.InvalidCredentials, ""},
+		{"as administrator a name without an entry", simPeer{local: true}, slices.Concat(toAdmin, rules(t, "u:(.+) -> dn:uid=$1,o=out")), []byte("u:zoe"), op.Success, "uid=zoe,o=out"},
+		{"a rule to nowhere", simPeer{local: true}, rules(t, "dn:.* -> cn=nobody,dc=example,dc=com"), nil, op.InvalidCredentials, ""},
+		{"a rule to two", simPeer{local: true}, rules(t, "dn:.* -> ldap:///dc=example,dc=com??one?(uid=twin)"), nil, op.InvalidCredentials, ""},
+		{"a rule by a chain", simPeer{local: true}, rules(t, "dn:.* -> ldap:///dc=example,dc=com??one?(|(uid=ann)(seeAlso:inChainMatch:=uid=bob,dc=example,dc=com))"), nil, op.Success, annDN},
+		{"a rule to a base that is not there", simPeer{local: true}, rules(t, "dn:.* -> ldap:///dc=x??one?(uid=ann)"), nil, op.InvalidCredentials, ""},
 	} {
 		o := directory.Options{Identities: c.rules}
 		s := newDirectory(t, directory.PartitionOf(d), o).NewSession(c.channel)
@@ -662,7 +662,7 @@ func TestExternal(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		channel auth.Channel
-	}{{peer, peer{local: true}}, {"uid=zoe,dc=example,dc=com", named("zoe")}} {
+	}{{peer, simPeer{local: true}}, {"uid=zoe,dc=example,dc=com", named("zoe")}} {
 		d := newDirectory(t, directory.PartitionOf(d), directory.Options{Identities: bare})
 		readsOnly(t, d.NewSession(c.channel), c.name)
 	}
@@ -713,9 +713,9 @@ func TestCertificateInEntry(t *testing.T) {
 	t.Cleanup(strict.Close)
 	lax := newDirectory(t, p, directory.Options{Mechanisms: auth.Mechanisms, Identities: byName})
 	t.Cleanup(lax.Close)
-	of := func(c tls.Certificate) peer {
+	of := func(c tls.Certificate) simPeer {
 		chain := []*x509.Certificate{c.Leaf}
-		return peer{state: &tls.ConnectionState{PeerCertificates: chain, VerifiedChains: [][]*x509.Certificate{chain}}}
+		return simPeer{state: &tls.ConnectionState{PeerCertificates: chain, VerifiedChains: [][]*x509.Certificate{chain}}}
 	}
 	put := func(kind op.ModKind, values ...[]byte) {
 		t.Helper()
@@ -743,7 +743,7 @@ func TestCertificateInEntry(t *testing.T) {
 		}
 	}
 	// A process on this machine has no certificate.
-	if r := send(t, strict.NewSession(peer{local: true}), "EXTERNAL", nil); r.Code != op.Success {
+	if r := send(t, strict.NewSession(simPeer{local: true}), "EXTERNAL", nil); r.Code != op.Success {
 		t.Errorf("a process: %v", &r.Result)
 	}
 }

@@ -35,7 +35,7 @@ func TestClearPasswords(t *testing.T) {
 	} {
 		served := newDirectory(t, directory.PartitionOf(d), directory.Options{ClearPasswords: c.allowed})
 		bind := &op.Bind{Version: 3, Name: annDN, Password: []byte("ann")}
-		if code := codeOf(t, served.NewSession(peer{remote: c.remote}), bind); code != c.code {
+		if code := codeOf(t, served.NewSession(simPeer{remote: c.remote}), bind); code != c.code {
 			t.Errorf("%d from %q: %v", c.allowed, c.remote, code)
 		}
 	}
