@@ -1,11 +1,14 @@
 package directory_test
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 )
 
@@ -72,6 +75,65 @@ func TestAdminLimits(t *testing.T) {
 		}
 		if result.Code != c.code || !strings.Contains(result.Diagnostic, c.names) {
 			t.Errorf("%+v, %s: %v", c.limits, c.filter, &result)
+		}
+	}
+}
+
+// drawing receives answers, and has a limit of memory for them.
+type drawing struct {
+	answers
+	limit, drawn int64
+}
+
+func (d *drawing) Draw(n int64) error {
+	if d.drawn+n > d.limit {
+		return op.Errorf(op.Busy, "the memory is used")
+	}
+	d.drawn += n
+	return nil
+}
+
+// TestDereferenceLimits checks the limits of the dereference control: the attributes that it
+// follows, the names of one entry, the names of all entries, and the memory of one entry.
+func TestDereferenceLimits(t *testing.T) {
+	c, _ := newNarrow(t)
+	for _, n := range []int{2, 3, 1000, 1001} {
+		group := []string{fmt.Sprintf("dn: cn=%d,dc=example,dc=com", n), "objectClass: groupOfNames"}
+		for i := range n {
+			group = append(group, fmt.Sprintf("member: cn=%04d,dc=example,dc=com", i))
+		}
+		c.must("add", group...)
+	}
+	const each = 2 * int64(32+len("cn=0000,dc=example,dc=com")) // see control.DerefRes.Size
+	var many []string
+	for i := range 257 {
+		many = append(many, fmt.Sprintf("a%d:cn", i))
+	}
+	for _, x := range []struct {
+		filter, control string
+		candidates      int
+		memory          int64
+		code            op.Code
+		says            string
+		shown           int // entries with a dereference control
+	}{
+		{filter: "(|(cn=1000)(cn=1001))", memory: 1 << 20, shown: 1},
+		{filter: "(cn=2)", control: "deref " + strings.Join(many[:255], " ") + " member:cn", memory: 1 << 20, shown: 1},
+		{filter: "(cn=2)", control: "deref " + strings.Join(many, " ") + " critical", code: op.AdminLimitExceeded, says: "257 attributes to follow, and at most 256"},
+		{filter: "(|(cn=2)(cn=3))", candidates: 5, memory: 1 << 20, shown: 2},
+		{filter: "(|(cn=2)(cn=3))", candidates: 4, memory: 1 << 20, code: op.AdminLimitExceeded, says: "more than 4 names", shown: 1},
+		{filter: "(|(cn=2)(cn=3))", memory: 3 * each, shown: 2}, // the memory of an entry is given back
+		{filter: "(|(cn=2)(cn=3))", memory: 3*each - 1, code: op.Busy, says: "memory", shown: 1},
+	} {
+		d := newDirectory(t, c.p, directory.Options{Limits: directory.Limits{Candidates: x.candidates}})
+		out := drawing{limit: x.memory}
+		control := namedControl(cmp.Or(x.control, "deref member:cn"))
+		d.NewSession(nil).Serve(t.Context(), &op.Message{Request: &op.Search{Base: "dc=example,dc=com", Scope: op.WholeSubtree,
+			Filter: filter.MustParse(x.filter)}, Controls: []op.Control{control}}, &out)
+		shown := strings.Count(strings.Join(out.entries, ""), "member -> cn=0000,")
+		if r := &out.done.Result; r.Code != x.code || !strings.Contains(r.Diagnostic, x.says) || shown != x.shown {
+			t.Errorf("%s, %.40s, %d candidates, %d octets: %v, %d controls; want code %d with %q, %d controls",
+				x.filter, x.control, x.candidates, x.memory, r, shown, x.code, x.says, x.shown)
 		}
 	}
 }

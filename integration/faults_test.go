@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,12 @@ func TestStartFails(t *testing.T) {
 				if err := os.WriteFile(name, []byte(strings.Repeat("garbage", 1000)), 0o600); err != nil {
 					t.Fatal(err)
 				}
+			}
+		}},
+		{name: "a lost log", status: 1, want: "remove the file ldapd.closed", damage: func(t *testing.T, store string) {
+			logs := files(t, store, "*.log")
+			if err := os.Remove(slices.Max(logs)); err != nil {
+				t.Fatal(err)
 			}
 		}},
 		{name: "a lost table file", status: 1, want: "does not exist", damage: func(t *testing.T, store string) {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/table/tabletest"
 )
 
 func explain(t testing.TB, p *partition.Partition, s *partition.Snapshot, f string) string {
@@ -135,6 +136,53 @@ func TestSetIndexesRefuses(t *testing.T) {
 		wantProblem(t, configure.SetIndexes(context.Background(), p, c.indexes), c.problem, c.text)
 	}
 	wantSound(t, p)
+}
+
+// TestReindexNeeded checks that the indexes of references and unique attributes can be filled
+// again but not removed. As long as they are not whole, changes that need them are refused.
+func TestReindexNeeded(t *testing.T) {
+	ctx := context.Background()
+	again := func(p *partition.Partition, ctx context.Context, o maintain.ReindexOptions) error {
+		o.Again = []string{"member", "mail"}
+		return maintain.Reindex(ctx, p, p.Config().Indexes, o)
+	}
+	prepare := func(t *testing.T, p *partition.Partition) {
+		loadSample(t, p, 20)
+		must(t, addGroup(t, p, group, "uid=u1,ou=people,"+domain, "uid=u2,ou=people,"+domain))
+		follow(t, p, false, "member")
+		must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "mail"}, true))
+		wantProblem(t, configure.SetIndexes(ctx, p, []configure.Index{{Attribute: "mail", Layout: configure.ColumnLayout}}), partition.Unwilling, "member")
+		wantProblem(t, configure.SetIndexes(ctx, p, []configure.Index{{Attribute: "member", Layout: configure.ColumnLayout}}), partition.Unwilling, "mail")
+	}
+	eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) {
+		prepare(t, p)
+		addSame := func() error { return addPerson(t, p, "cn=same,"+domain, "mail: u3@example.com") }
+		loadSame := func() error {
+			l := load(t, p)
+			defer l.Abort(ctx)
+			return loadAdd(l, "cn=same,"+domain, "objectClass: inetOrgPerson", "sn: Person", "cn: Person", "mail: u3@example.com")
+		}
+		stopped, stop := context.WithCancel(ctx)
+		if err := again(p, stopped, maintain.ReindexOptions{Progress: func(int) { stop() }}); err == nil {
+			t.Fatal("the filling was not interrupted")
+		}
+		for what, err := range map[string]error{"delete": remove(t, p, "uid=u1,ou=people,"+domain), "add": addSame(), "load": loadSame()} {
+			t.Log(what)
+			wantProblem(t, err, partition.Unwilling, "is being made")
+		}
+		must(t, again(p, ctx, maintain.ReindexOptions{}))
+		must(t, remove(t, p, "uid=u1,ou=people,"+domain))
+		wantValues(t, p, group, "member", "uid=u2,ou=people,"+domain)
+		wantProblem(t, addSame(), partition.Constraint, "mail")
+		wantSound(t, p)
+	})
+	t.Run("shared", func(t *testing.T) {
+		p, err := partition.Open(ctx, tabletest.NewMem(), partition.Options{Create: true, Schema: tagged})
+		must(t, err)
+		t.Cleanup(func() { p.Close(ctx) })
+		prepare(t, p)
+		wantProblem(t, again(p, ctx, maintain.ReindexOptions{}), partition.Unwilling, "or rebuild all indexes while no server runs")
+	})
 }
 
 // TestRebuild damages an index, the tree and a normalised name, and rebuilds them. It checks

@@ -146,8 +146,6 @@ func TestUniqueIsRefused(t *testing.T) {
 			"elsewhere":     configure.SetUnique(ctx, p, configure.Unique{Attribute: "mail"}, false),
 			"no index":      configure.SetUnique(ctx, p, configure.Unique{Attribute: "title"}, true),
 			"index dropped": configure.SetIndexes(ctx, p, []configure.Index{{Attribute: "cn", Layout: configure.RowLayout}}),
-			"another layout": configure.SetIndexes(ctx, p, append(slices.DeleteFunc(p.Config().Indexes, func(x configure.Index) bool { return x.Attribute == "mail" }),
-				configure.Index{Attribute: "mail", Layout: configure.RowLayout})),
 		} {
 			if expected(t, err, partition.Unwilling) {
 				t.Errorf("%s: done", what)

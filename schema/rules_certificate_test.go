@@ -97,10 +97,27 @@ func TestCertificateExactMatch(t *testing.T) {
 		{certificate2, `{ serialNumber 2, issuer rdnSequence:"C=US }`, undefined},
 		{certificate2, "", undefined},
 		{certificate2, "2", undefined},
+		// Serial numbers have as many digits as other integers at most.
+		{certificate2, strings.Repeat("1", 4096) + `$` + caName, no},
+		{certificate2, strings.Repeat("1", 4097) + `$` + caName, undefined},
+		{certificate2, `{ serialNumber ` + strings.Repeat("1", 4097) + `, issuer rdnSequence:"C=US" }`, undefined},
+		{certificate2, `{ serialNumber '` + strings.Repeat("11", 1365) + `'H, issuer rdnSequence:"C=US" }`, no},
+		{certificate2, `{ serialNumber '` + strings.Repeat("11", 1366) + `'H, issuer rdnSequence:"C=US" }`, undefined},
+		{issued(longest, caSubject), longest.String() + `$` + caName, yes},
 	} {
 		if got := verdict(t, rule(t, "certificateExactMatch"), c.value, c.assertion); got != c.want {
 			t.Errorf("%q: %s; want %s", c.assertion, got, c.want)
 		}
+	}
+}
+
+// longest is the largest serial number of a certificate that is accepted.
+var longest = new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 3*4096), big.NewInt(1))
+
+func TestLongSerialNumber(t *testing.T) {
+	over := issued(new(big.Int).Add(longest, big.NewInt(1)), caSubject)
+	if k, err := rule(t, "certificateExactMatch").Key([]byte(over)); err == nil {
+		t.Errorf("a key of %d octets", len(k))
 	}
 }
 

@@ -260,6 +260,9 @@ func (r *reader) config() *Config {
 			Write:     r.duration("limits.write"),
 		},
 	}
+	if l := &c.Limits; l.Memory > 0 && l.Memory < int64(l.MaxPDU) {
+		r.fail("limits.memory", "%d is less than limits.max-pdu (%d): a request of that size could not be served", l.Memory, l.MaxPDU)
+	}
 	for _, k := range Keys {
 		if k.Test {
 			continue

@@ -146,6 +146,8 @@ func TestMistakes(t *testing.T) {
 		{env: "LDAPD_ADMIN_PASSWORD_FILE=/no/such", want: `LDAPD_ADMIN_PASSWORD_FILE: admin.password-file: open /no/such`},
 		{env: "LDAPD_ADMIN_PASSWORD_FILE=" + pw, want: `the first line of ` + pw + ` is empty`},
 		{yaml: "limits:\n  rules:\n    - size=5 for ever\n", want: `c.yaml:2: limits.rules: "size=5 for ever" does not end with for anonymous`},
+		{yaml: "limits:\n  memory: 1MiB\n", want: `c.yaml:2: limits.memory: 1048576 is less than limits.max-pdu (16777216)`},
+		{env: "LDAPD_LIMITS_MAX_PDU=1GiB", want: `limits.memory: 268435456 is less than limits.max-pdu (1073741824)`},
 		{env: "LDAPD_LIMITS_RULES=size=5", want: `LDAPD_LIMITS_RULES: limits.rules: "size=5" does not end with for`},
 		{env: "LDAPD_LIMITS_RULES=size=5 for dn:x", want: `LDAPD_LIMITS_RULES: limits.rules: "size=5 for dn:x" does not end with for`},
 		{env: "LDAPD_LIMITS_RULES=seize=5 for users", want: `LDAPD_LIMITS_RULES: limits.rules: "seize=5" is none of size=, time=`},

@@ -59,13 +59,21 @@ func (s *Store) endPebble() error {
 	return err
 }
 
+// closePebble closes the database. If everything was written, it writes the ending.
 func (s *Store) closePebble() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v", p)
 		}
 	}()
-	return s.db.Close()
+	live := int(s.db.Metrics().WAL.Files)
+	if err := s.db.Close(); err != nil || s.o.ReadOnly || s.o.copied || s.shut != nil || s.disk.failed() != nil {
+		return err
+	}
+	if err := s.writeEnding(live); err != nil {
+		s.o.Logf("the loss of a log would not be noticed: write %s: %v", endingFile, err)
+	}
+	return nil
 }
 
 // await waits until done is closed. While the disk refuses writes, the wait is bounded.

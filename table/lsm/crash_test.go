@@ -35,7 +35,9 @@ func step(n int) table.Batch {
 }
 
 // TestPowerLoss checks that after a power loss a prefix of the commits survives. Each
-// surviving commit must be complete, and all acknowledged commits must survive.
+// surviving commit must be complete, and all acknowledged commits must survive. The store is
+// closed and opened again on the way, so that power is also lost while its ending is written
+// and while the ending becomes void.
 func TestPowerLoss(t *testing.T) {
 	const steps = 60
 	load := func(fs vfs.FS, acked func(int)) {
@@ -58,6 +60,12 @@ func TestPowerLoss(t *testing.T) {
 			})
 			if n%5 == 0 {
 				wg.Wait()
+			}
+			if n == steps/2 {
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				s = mustOpen(t, Options{Path: "store", FS: fs, MemTable: 16 << 10})
 			}
 		}
 		wg.Wait()

@@ -189,6 +189,7 @@ func (s *Store) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: s.logBackground,
 		DataCorruption:  s.logDamage,
+		WALCreated:      s.logBegun,
 		DiskSlow:        func(i pebble.DiskSlowInfo) { s.o.Logf("%s", i) },
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
 			s.m.stalls.Add(1)

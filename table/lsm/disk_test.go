@@ -321,6 +321,18 @@ func TestOpenErrors(t *testing.T) {
 			t.Errorf("Open: %v", err)
 		}
 	})
+	t.Run("lost marker", func(t *testing.T) {
+		dir := make(t)
+		for _, pattern := range []string{"marker.manifest.*", endingFile} {
+			names, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil || len(names) != 1 || os.Remove(names[0]) != nil {
+				t.Fatal(names, err)
+			}
+		}
+		if _, err := Open(Options{Path: dir}); !errors.Is(err, table.ErrCorrupt) {
+			t.Errorf("Open: %v", err)
+		}
+	})
 	t.Run("corrupt table", func(t *testing.T) {
 		dir := make(t)
 		names, _ := filepath.Glob(filepath.Join(dir, "*.sst"))

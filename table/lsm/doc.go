@@ -74,7 +74,7 @@
 //
 // The folder contains Pebble's files and files of this package: ldapd.store with the
 // format version, ldapd.pid with the id of the process that has the store open,
-// ldapd.reserve, the folders bulk-N/ of running loads, the folders copy-N/ of copies, and
+// ldapd.reserve, ldapd.closed of a store that was closed in order (see ending), the folders bulk-N/ of running loads, the folders copy-N/ of copies, and
 // the folder archive/ of kept logs. The next Open removes the folders that an interrupted
 // load or copy left behind.
 //

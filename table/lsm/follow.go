@@ -265,7 +265,7 @@ func replaceOn(fs vfs.FS, path, from string) error {
 	return fs.RemoveAll(from)
 }
 
-// isData reports whether a file is one of Pebble's files.
+// isData reports whether a file is one of Pebble's files, or describes them.
 func isData(name string) bool {
-	return vital(name) || strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+	return name == endingFile || vital(name) || strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 }

@@ -20,6 +20,8 @@ const (
 	newestFormat = pebble.FormatValueSeparation
 )
 
+var errNoManifest = fmt.Errorf("%w: no file marker.manifest... names the manifest", table.ErrCorrupt)
+
 var _ table.Upgrader = (*Store)(nil)
 
 // findFormat sets the format with which the store is opened. An existing store keeps its
@@ -37,6 +39,8 @@ func (s *Store) findFormat() error {
 		return newer(err)
 	}
 	switch s.format = d.FormatMajorVersion; {
+	case !d.Exists:
+		return errNoManifest // Pebble would make a new database and remove the tables
 	case s.format > newestFormat:
 		return fmt.Errorf("%w: its files have format %d, this program knows formats up to %d: use a newer program",
 			table.ErrNewer, s.format, newestFormat)

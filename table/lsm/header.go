@@ -74,7 +74,7 @@ func (s *Store) clearHalfMade() error {
 		}
 	}
 	for _, n := range names {
-		if vital(n) {
+		if vital(n) || n == endingFile {
 			err = errors.Join(err, fs.Remove(fs.PathJoin(s.o.Path, n)))
 		}
 	}
@@ -86,15 +86,21 @@ func (s *Store) writeHeader() error {
 	if s.made || s.o.ReadOnly {
 		return nil
 	}
+	err := s.putFile(headerFile, fmt.Sprintf("%s%d\n", headerText, formatVersion))
+	s.made = err == nil
+	return err
+}
+
+// putFile writes a file of the folder completely or not at all.
+func (s *Store) putFile(name, content string) error {
 	fs := s.o.FS
-	name := fs.PathJoin(s.o.Path, headerFile)
-	if err := writeFile(fs, name+".new", fmt.Sprintf("%s%d\n", headerText, formatVersion)); err != nil {
+	path := fs.PathJoin(s.o.Path, name)
+	if err := writeFile(fs, path+".new", content); err != nil {
 		return err
 	}
-	if err := fs.Rename(name+".new", name); err != nil {
+	if err := fs.Rename(path+".new", path); err != nil {
 		return err
 	}
-	s.made = true
 	return syncDir(fs, s.o.Path)
 }
 

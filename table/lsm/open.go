@@ -28,11 +28,17 @@ func (s *Store) open() (err error) {
 	if err := s.findFormat(); err != nil {
 		return err
 	}
+	if err := s.checkEnding(); err != nil {
+		return err
+	}
 	if err := errors.Join(s.removeStaleLoads(), s.removeStaleCopies(), s.dropAside()); err != nil {
 		return err
 	}
 	if err := s.openPebble(); err != nil {
 		return err
+	}
+	if !s.o.ReadOnly {
+		s.o.FS.Remove(s.o.FS.PathJoin(s.o.Path, endingFile)) // void since Pebble wrote a manifest
 	}
 	s.iters.init(s.db, &s.m)
 	s.w.s = s

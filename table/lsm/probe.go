@@ -48,7 +48,7 @@ func exists(fs vfs.FS, path string) (bool, error) {
 // is not complete yet. The folder lost+found may be there too, because fsck uses it in
 // the root folder of a file system.
 func begun(name string) bool {
-	ours := []string{lockFile, pidFile, reserveFile, headerFile + ".new", "lost+found"}
+	ours := []string{lockFile, pidFile, reserveFile, headerFile + ".new", endingFile, "lost+found"}
 	return slices.Contains(ours, name) || vital(name) || strings.HasPrefix(name, bulkPrefix) ||
 		strings.HasSuffix(name, ".dbtmp")
 }

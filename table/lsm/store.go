@@ -103,7 +103,8 @@ type Store struct {
 	bulks   atomic.Int64 // counter for the folder names of loads
 	copies  atomic.Int64 // counter for the folder names of copies
 	kept    keptLogs
-	damaged sync.Map // paths of damaged files that have been logged
+	damaged sync.Map  // paths of damaged files that have been logged
+	begun   []endFile // the newest logs, oldest first
 }
 
 var (

@@ -280,6 +280,15 @@ func (c *Catalog) Indexed(t *schema.AttributeType) (index.Index, bool) {
 	return x.KeptIndex, true
 }
 
+// Whole returns an error if the index is not complete. Then it cannot be used to find equal
+// values of a unique attribute, or values that follow entries.
+func (x *Indexed) Whole() error {
+	if x.Ready {
+		return nil
+	}
+	return Errorf(Unwilling, "the index of %s, which is needed to find equal values or values that follow, is being made: try again; if that was interrupted, build it again", x.Typ.Name())
+}
+
 // Specs returns the descriptions of the index tables.
 func (k *Types) Specs(h *Header) (specs []table.Spec) {
 	for _, x := range h.Indexes {

@@ -37,7 +37,7 @@ func Reindex(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index, o 
 	if err != nil {
 		return err
 	}
-	h, fill, err := newIndexes(old, indexes, o.Again)
+	h, fill, err := newIndexes(old, indexes, o.Again, p.DB.Shared())
 	if err != nil {
 		return err
 	}
@@ -68,8 +68,11 @@ func Reindex(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index, o 
 }
 
 // newIndexes returns the header with the wanted indexes. It also returns the types of the
-// indexes to be filled. In the header, these indexes have the revision zero.
-func newIndexes(c *catalog.Catalog, indexes []catalog.Index, again []string) (*catalog.Header, []*schema.AttributeType, error) {
+// indexes to be filled. In the header, these indexes have the revision zero. An index that
+// references or uniqueness need may be filled again, because changes that need it are refused
+// meanwhile. On a shared store it may not, because there it would leave the header first, and
+// then nothing would be refused.
+func newIndexes(c *catalog.Catalog, indexes []catalog.Index, again []string, shared bool) (*catalog.Header, []*schema.AttributeType, error) {
 	h := *c.Header
 	h.Indexes = nil
 	var fill, seen []*schema.AttributeType
@@ -104,10 +107,14 @@ func newIndexes(c *catalog.Catalog, indexes []catalog.Index, again []string) (*c
 		h.Indexes = append(h.Indexes, entry)
 	}
 	for _, x := range c.Ordered {
-		if slices.Contains(fill, x.Typ) || !slices.Contains(seen, x.Typ) {
-			if err := c.Needs(x.Typ); err != nil {
-				return nil, nil, err
-			}
+		again := slices.Contains(fill, x.Typ)
+		err := c.Needs(x.Typ)
+		switch {
+		case err == nil || again && !shared:
+		case again:
+			return nil, nil, catalog.Errorf(catalog.Unwilling, "%v; or rebuild all indexes while no server runs", err)
+		case !slices.Contains(seen, x.Typ):
+			return nil, nil, err
 		}
 	}
 	return &h, fill, nil

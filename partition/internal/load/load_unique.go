@@ -46,6 +46,9 @@ func (l *Loader) uniqueIn(ctx context.Context, x *Loading, a *write.NewAttribute
 	}
 	for _, key := range a.Keys {
 		if !l.empty {
+			if err := ix.Whole(); err != nil {
+				return err
+			}
 			if err := write.Free(ctx, l.s, &write.Claim{X: ix, Key: key, ID: x.e.ID}, base); err != nil {
 				return err
 			}

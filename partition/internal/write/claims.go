@@ -60,8 +60,8 @@ func (tx *Tx) checkClaims(ctx context.Context) error {
 }
 
 func (tx *Tx) checkClaim(ctx context.Context, c *Claim, base entry.ID) error {
-	if !c.X.Ready {
-		return catalog.Errorf(catalog.Unwilling, "attribute %s must be unique, and its index is being made: try again", c.X.Typ.Name())
+	if err := c.X.Whole(); err != nil {
+		return err
 	}
 	in, err := tx.Within(ctx, c.ID, c.parent, base)
 	if err != nil {

@@ -205,8 +205,8 @@ func referrers(ctx context.Context, s *state.Snapshot, base []dn.Norm, concerns 
 		if x.Reference == nil {
 			continue
 		}
-		if !x.Ready {
-			return nil, catalog.Errorf(catalog.Unwilling, "the values of %s follow the entries that they name, and its index is being made: try again", x.Typ.Name())
+		if err := x.Whole(); err != nil {
+			return nil, err
 		}
 		prefix := x.Typ.KeyPrefix(dn.Key(base))
 		prefix = prefix[:min(len(prefix), index.MaxKey)] // the index cuts longer keys
