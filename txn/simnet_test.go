@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -45,7 +46,7 @@ type net struct {
 	// answers again.
 	regions map[string]time.Duration
 	nodes   []*node
-	calls   int
+	calls   atomic.Int64
 	hash    uint64
 	trace   *strings.Builder // nil if there is no trace
 	ended   sync.WaitGroup
@@ -215,7 +216,7 @@ func (n *net) accept() bool {
 // route decides what happens to a call.
 func (n *net) route(c *call) {
 	d := c.node
-	n.calls++
+	n.calls.Add(1)
 	if d.crashed {
 		n.end(c)
 		return
