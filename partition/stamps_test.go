@@ -304,7 +304,7 @@ func TestStampsAhead(t *testing.T) {
 	eachUnbranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()
 		at := func(d time.Duration) string { return string(schema.AppendTime(nil, time.Now().Add(d))) }
-		also := "(sn=*)"
+		also := "(description=*)"
 		search := func(s *partition.Snapshot, since time.Duration) (names, by string) {
 			var cost partition.Cost
 			q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Cost: &cost,
@@ -328,7 +328,7 @@ func TestStampsAhead(t *testing.T) {
 		want(w.p.Snapshot(), -time.Minute, all, byJournal)
 		// A load is not in the journal entry by entry.
 		l := load(t, w.p)
-		must(t, loadAdd(l, "uid=eve,"+people, "objectClass: inetOrgPerson", "cn: Eve", "sn: E", "modifyTimestamp: "+at(0)))
+		must(t, loadAdd(l, "uid=eve,"+people, "objectClass: inetOrgPerson", "cn: Eve", "sn: E", "description: x", "modifyTimestamp: "+at(0)))
 		commit(t, l)
 		all += " uid=eve," + people
 		want(w.p.Snapshot(), -time.Minute, all, "")
