@@ -44,12 +44,19 @@ type changed struct {
 	ids  []entry.ID // sorted
 }
 
-func (c *changed) describe(b *strings.Builder) {
-	fmt.Fprintf(b, "entries that the journal names: %s (%d candidates)\n", c.test, len(c.ids))
+// describe describes c as the source of candidates instead of an access, which may be nil.
+func (c *changed) describe(b *strings.Builder, insteadOf plan.Access) {
+	fmt.Fprintf(b, "entries that the journal names: %s (%d candidates)", c.test, len(c.ids))
+	if insteadOf == nil {
+		b.WriteByte('\n')
+		return
+	}
+	b.WriteString(", which are fewer than\n")
+	insteadOf.Describe(b, 1, false)
 }
 
 // stampTest returns the test with the latest time of those that the journal can answer and that
-// the filter implies. It returns nil if there is none. The journal is not used for an attribute with an index.
+// the filter implies. It returns nil if there is none. It ignores attributes that have an index.
 func stampTest(f filter.Resolved, c *catalog.Catalog) (latest *filter.Test, since time.Time) {
 	switch f := f.(type) {
 	case *filter.AndNode:
@@ -76,10 +83,10 @@ func stampTest(f filter.Resolved, c *catalog.Catalog) (latest *filter.Test, sinc
 }
 
 // prefersJournal reports whether the search should take its candidates from the journal, and finds
-// them. If Query.After is set, prefersJournal reports whether that position has a journalMark, and removes
-// the mark. The earlier pages had the candidates in the order of ids. If the journal cannot answer
-// any more, the candidates are all entries in that order. If a read fails, the search goes on without
-// the journal, and meets the same error.
+// them. If Query.After is set, prefersJournal reports whether that position has a journalMark, and
+// removes the mark. The results before that position were in the order of ids. If the journal cannot
+// answer any more, the candidates are all entries in that order. If a read fails, the search
+// continues without the journal and meets the same error.
 func (f *finder) prefersJournal(ctx context.Context) bool {
 	after := f.q.After
 	if len(after) > 0 && (len(after) != 1+len(entry.ID{}) || after[0] != journalMark) {
@@ -113,8 +120,8 @@ func (f *finder) exceeds(ctx context.Context, n int) bool {
 	return err == nil && long
 }
 
-// hasFewer reports whether the scope has fewer than n entries. If it is not known, hasFewer returns
-// false for small n. The scope of a naming context counts as large.
+// hasFewer reports whether the scope has fewer than n entries. If that is not known, hasFewer
+// returns false only for a small n. The subtree of a naming context counts as large.
 func (f *finder) hasFewer(ctx context.Context, n int) bool {
 	if f.q.Base == catalog.Root {
 		return false
@@ -159,13 +166,12 @@ func (f *finder) takeByID(ctx context.Context) {
 	f.Flush(ctx)
 }
 
-// changedSince returns the entries that may have a stamp at or after a time. It returns nil if the
-// journal cannot tell them: if commits since then were removed from it or changed too much to list, if there are
-// so many that a scan is probably faster, in a branch, in a transaction, and while the stamps in
-// the future are not known. The argument times multiplies the number of commits that are not too
-// many.
+// changedSince returns the entries that may have a stamp at or after a time. It returns nil in a
+// branch, in a transaction, while the stamps in the future are not known, and if commits since that
+// time were removed from the journal, changed too much to be listed, or are so many that a scan is
+// probably faster. The argument times multiplies the number that counts as too many.
 //
-// The state may be one of the past. Then an entry may have had a stamp in the future that a later
+// The state may be one of the past. An entry may have had a stamp in the future there, which a later
 // commit replaced. So changedSince also considers the commits after the state.
 func (f *finder) changedSince(ctx context.Context, t *filter.Test, since time.Time, times int) *changed {
 	k := f.s.Keeper
@@ -221,8 +227,8 @@ func (f *finder) changedSince(ctx context.Context, t *filter.Test, since time.Ti
 	return c
 }
 
-// Learn finds the stamps in the future if a query needs them and they are not known. Without Learn, the
-// first such query begins to find them in the background, and runs without the journal.
+// Learn finds the stamps in the future if a query needs them and they are not known. Without Learn,
+// the first such query begins to find them in the background and runs without the journal.
 func Learn(ctx context.Context, s *state.Snapshot, q Query) error {
 	if t, _ := stampTest(q.Filter, s.Catalog); t == nil || s.Keeper.Ahead.Load() != nil {
 		return nil

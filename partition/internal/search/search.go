@@ -592,10 +592,7 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 	case q.Scope == op.BaseObject:
 		b.WriteString("the base entry\n")
 	case f.changed != nil:
-		f.changed.describe(&b)
-		if f.access != nil {
-			f.access.Describe(&b, 1, false)
-		}
+		f.changed.describe(&b, f.access)
 	case f.walking:
 		b.WriteString("walk of the subtree, which is shorter than\n")
 		f.access.Describe(&b, 1, false)
