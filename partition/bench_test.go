@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/table/lsm"
+	"github.com/seed-4dac0d86/ldapd/txn"
 )
 
 const benchPeople = 10000
@@ -29,13 +33,15 @@ func benchPerson(i int) []op.PartialAttribute {
 }
 
 // benchDirectory returns a directory without people on an embedded store on disk.
-func benchDirectory(b *testing.B) *partition.Partition {
+func benchDirectory(b *testing.B) *partition.Partition { return benchDirectoryWith(b, txn.Options{}) }
+
+func benchDirectoryWith(b *testing.B, o txn.Options) *partition.Partition {
 	b.Helper()
 	ctx := context.Background()
 	s, err := lsm.Open(lsm.Options{Path: b.TempDir()})
 	must(b, err)
 	b.Cleanup(func() { s.Close() })
-	p, err := partition.Open(ctx, s, partition.Options{Create: true})
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Txn: o})
 	must(b, err)
 	b.Cleanup(func() { p.Close(ctx) })
 	must(b, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
@@ -52,9 +58,15 @@ func benchDirectory(b *testing.B) *partition.Partition {
 // benchPartition returns a directory that contains people.
 func benchPartition(b *testing.B) *partition.Partition {
 	b.Helper()
-	ctx := context.Background()
 	p := benchDirectory(b)
-	for i := 0; i < benchPeople; i += 500 {
+	addBenchPeople(b, p, benchPeople)
+	return p
+}
+
+func addBenchPeople(b *testing.B, p *partition.Partition, n int) {
+	b.Helper()
+	ctx := context.Background()
+	for i := 0; i < n; i += 500 {
 		must(b, update(b, p, func(tx *partition.Tx) error {
 			for k := i; k < i+500; k++ {
 				if _, err := tx.Add(ctx, name(benchDN(k)), benchPerson(k), false); err != nil {
@@ -64,7 +76,6 @@ func benchPartition(b *testing.B) *partition.Partition {
 			return nil
 		}))
 	}
-	return p
 }
 
 func resolved(p *partition.Partition, format string, args ...any) filter.Resolved {
@@ -239,4 +250,42 @@ func BenchmarkWrite(b *testing.B) {
 			return tx.Delete(ctx, name(benchDN(i)))
 		})
 	})
+}
+
+// BenchmarkChangedSince searches a directory of 20,000 people for the ten that changed since a
+// time. "scan" is what the search did before the journal was used.
+func BenchmarkChangedSince(b *testing.B) {
+	ctx := context.Background()
+	var ahead atomic.Int64
+	p := benchDirectoryWith(b, txn.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	addBenchPeople(b, p, 20_000)
+	ahead.Store(int64(time.Hour))
+	since := schema.AppendTime(nil, time.Now().Add(time.Minute))
+	for i := range 10 {
+		must(b, modify(b, p, benchDN(i*1999), change(op.ModReplace, "title", []byte("New"))))
+	}
+	for _, c := range []struct{ name, filter string }{
+		{"one", "(modifyTimestamp>=%[1]s)"},
+		{"and", "(&(objectClass=person)(modifyTimestamp>=%[1]s))"},
+		{"scan", "(&(objectClass=person)(!(!(|(modifyTimestamp>=%[1]s)(title=nobody's)))))"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := p.Snapshot()
+			defer s.Close()
+			base, err := s.Find(ctx, name("dc=example,dc=com"))
+			must(b, err)
+			q := partition.Query{Base: base.ID, Scope: op.WholeSubtree, Filter: resolved(p, c.filter, since)}
+			must(b, maintain.Learn(ctx, s, q))
+			for b.Loop() {
+				n := 0
+				for _, err := range s.Search(ctx, q) {
+					must(b, err)
+					n++
+				}
+				if n != 10 {
+					b.Fatalf("%d entries", n)
+				}
+			}
+		})
+	}
 }

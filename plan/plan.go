@@ -51,7 +51,7 @@ type Access interface {
 // A Use records which index an access reads, and for what kind of search.
 type Use struct {
 	Attribute string
-	Kind      string // value, range, scan, presence or references
+	Kind      string // value, range, scan, presence, references or journal
 }
 
 func (u Use) String() string { return u.Attribute + " " + u.Kind }

@@ -88,6 +88,64 @@ func (s *Snapshot) CommitsAfter(ctx context.Context, r table.Revision) iter.Seq2
 	return s.Commits(ctx, after)
 }
 
+// Since streams the records of the commits above r that the snapshot shows, one slot after
+// another. Unlike CommitsAfter, it continues behind undecided commits. If the journal may no
+// longer contain all of the records, the stream ends with a HorizonError.
+func (s *Snapshot) Since(ctx context.Context, r table.Revision) iter.Seq2[*journal.Record, error] {
+	return func(yield func(*journal.Record, error) bool) {
+		err := s.unreadable()
+		switch {
+		case err == nil && r >= s.max:
+			return
+		case err == nil:
+			err = s.db.keepsJournal(ctx, r, false)
+		}
+		slots := []revision.Slot{revision.OnlySlot}
+		if s.heads != nil {
+			slots = s.heads.Slots()
+		}
+		for _, slot := range slots {
+			if err != nil {
+				break
+			}
+			if slot.IsBranch() {
+				continue // the merge records what the branch changed
+			}
+			for rec, failed := range s.commitsOf(ctx, r, revision.Make(revision.Millis(s.max)+1, slot, 0)) {
+				if err = failed; err != nil {
+					break
+				}
+				if !yield(rec, nil) {
+					return
+				}
+			}
+		}
+		if err == nil {
+			err = s.db.keepsJournal(ctx, r, true)
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// keepsJournal returns a HorizonError if commits above r may have been removed from the journal.
+// It asks the store only if ask is set and collections do not wait for this server.
+func (db *DB) keepsJournal(ctx context.Context, r table.Revision, ask bool) error {
+	horizon := db.Horizon()
+	if ask && (db.Shared() || db.o.Follow) && !db.views.tenured() {
+		h, err := db.log.Heads(ctx)
+		if err != nil {
+			return err
+		}
+		horizon = max(horizon, h.Horizon)
+	}
+	if r < horizon {
+		return &HorizonError{r, horizon}
+	}
+	return nil
+}
+
 // commitsOf streams the commits of one slot whose revisions are in the interval (after,
 // upTo].
 func (s *Snapshot) commitsOf(ctx context.Context, after, upTo table.Revision) iter.Seq2[*journal.Record, error] {

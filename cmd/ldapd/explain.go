@@ -76,7 +76,11 @@ func explain(ctx context.Context, w *work, a explainArgs) error {
 			fmt.Fprintf(w.Stderr, "note: (%s...) can match nothing: the definition of %s names no %s rule; 'ldapd schema add --derive-rules' can add it\n", t.Name(), t.Name(), rule)
 		}
 	}
-	plan, err := maintain.Explain(ctx, s, partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(f, s.Schema())}, a.Run)
+	q := partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(f, s.Schema())}
+	if err := maintain.Learn(ctx, s, q); err != nil {
+		return err
+	}
+	plan, err := maintain.Explain(ctx, s, q, a.Run)
 	if err != nil {
 		return err
 	}

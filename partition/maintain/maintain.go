@@ -71,6 +71,11 @@ func Explain(ctx context.Context, s *partition.Snapshot, q partition.Query, run 
 	return search.Explain(ctx, s.State(), q, run)
 }
 
+// Learn makes Explain describe a query as it runs on a server that has run such a query before.
+func Learn(ctx context.Context, s *partition.Snapshot, q partition.Query) error {
+	return search.Learn(ctx, s.State(), q)
+}
+
 // Warm reads entries into the cache until it has read all entries or the cache is nearly full,
 // and then reads postings. It returns the number of entries that it has read.
 func Warm(ctx context.Context, p *partition.Partition) (entries int, err error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/master"
@@ -104,10 +105,25 @@ type Keeper struct {
 	// when package view finds that it has kept such numbers before. From then on package view
 	// keeps these numbers.
 	WantsSubordinates atomic.Bool
+	// Ahead is what package search knows about stamps in the future, or nil. While SeekingAhead is
+	// set, package search finds it out.
+	Ahead        atomic.Pointer[Ahead]
+	SeekingAhead atomic.Bool
 	// KeepToBoth checks that the entries that a transaction changed also conform to an
 	// announced schema. It is called at the end of a transaction while a schema is
 	// announced.
 	KeepToBoth func(ctx context.Context, r table.Reader, at *txn.Snapshot, c *Catalog, changed []entry.ID) error
+}
+
+// Ahead lists the entries whose modifyTimestamp or createTimestamp is in the future of the commit
+// that wrote it. Imports and copies of other servers write such stamps.
+type Ahead struct {
+	// UpTo is the revision up to which all commits are considered.
+	UpTo table.Revision
+	// Latest contains, for each entry, a time that is not before its latest stamp.
+	Latest map[entry.ID]time.Time
+	// Entries is about how many entries the directory has.
+	Entries int
 }
 
 // A Count contains the number of an entry's children and the number of all entries below it.

@@ -110,6 +110,8 @@ type finder struct {
 	found   int
 	skipped int                   // number of rows of the tree whose columns exclude the entry
 	walking bool                  // the search walks the subtree instead of running the access
+	byID    bool                  // the search takes the candidates from the journal, in the order of ids
+	changed *changed              // these candidates; with byID, nil means all entries
 	inner   map[entry.ID]struct{} // ids of the entries that have children; nil: unknown
 	above   map[entry.ID]*dn.Name // names of parents, see nameOf
 	// derived are the types in the filter whose values no entry stores. The method
@@ -153,7 +155,9 @@ func (f *finder) addTo(c *Cost) {
 	c.Candidates += f.tested
 	c.Rows += f.skipped
 	switch {
-	case f.access != nil && !f.walking:
+	case f.changed != nil:
+		c.Indexes = append(c.Indexes, plan.Use{Attribute: f.changed.test.Types[0].Name(), Kind: "journal"})
+	case f.access != nil && !f.walking && !f.byID:
 		c.Indexes = f.access.Indexes(c.Indexes)
 	case f.q.Scope != op.BaseObject:
 		c.Scans++
@@ -166,6 +170,8 @@ func (f *finder) run(ctx context.Context) {
 		f.base(ctx)
 	case f.plan(ctx):
 		f.candidates(ctx)
+	case f.byID:
+		f.takeByID(ctx)
 	case f.q.Scope == op.SingleLevel:
 		f.scan(ctx, tree.Children(f.q.Base))
 	default:
@@ -173,14 +179,15 @@ func (f *finder) run(ctx context.Context) {
 	}
 }
 
-// plan builds the access. It returns false if the search does not run the access, but scans or
-// walks the entries in scope.
+// plan builds the access. It returns false if the search does not run the access, but takes its
+// candidates from the journal, or scans or walks the entries in scope.
 func (f *finder) plan(ctx context.Context) bool {
 	ctx, s := span.Start(ctx, "plan")
 	defer s.End()
 	f.access = plan.Build(f.q.Filter, f.s.Catalog)
-	f.walking = f.access != nil && f.prefersWalk(ctx)
-	return f.access != nil && !f.walking
+	f.byID = f.prefersJournal(ctx)
+	f.walking = f.access != nil && !f.byID && f.prefersWalk(ctx)
+	return f.access != nil && !f.byID && !f.walking
 }
 
 func (f *finder) fail(err error) { f.yield(nil, err) }
@@ -253,8 +260,11 @@ func (f *finder) Offer(ctx context.Context, c index.Candidate) bool {
 		return true
 	}
 	at := len(f.bytes)
-	if f.walking {
+	switch {
+	case f.walking:
 		f.bytes = append(f.bytes, walkMark)
+	case f.byID:
+		f.bytes = append(f.bytes, journalMark)
 	}
 	f.bytes = append(f.bytes, c.Position...)
 	c.Position = f.bytes[at:len(f.bytes):len(f.bytes)]
@@ -379,6 +389,14 @@ func (f *finder) nameOf(ctx context.Context, id entry.ID, it *cache.Item) (*dn.N
 func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item) bool {
 	if f.tested++; !f.within() {
 		return false
+	}
+	if f.byID { // only now the parent is known
+		if in, err := f.InScope(ctx, c.ID, it.Node.Parent); err != nil || !in {
+			if err != nil {
+				f.fail(err)
+			}
+			return err == nil
+		}
 	}
 	name, err := f.nameOf(ctx, c.ID, it)
 	if err != nil {
@@ -573,6 +591,8 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 	switch {
 	case q.Scope == op.BaseObject:
 		b.WriteString("the base entry\n")
+	case f.changed != nil:
+		f.changed.describe(&b, f.access)
 	case f.walking:
 		b.WriteString("walk of the subtree, which is shorter than\n")
 		f.access.Describe(&b, 1, false)
