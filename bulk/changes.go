@@ -26,6 +26,7 @@ type changer struct {
 	tally   *tally
 	rejects rejects
 	res     Result
+	there   int // number of entries that existed, in the last run of the function of a transaction
 }
 
 func importChanges(ctx context.Context, p *partition.Partition, o *Options, first *item) (res Result, err error) {
@@ -73,7 +74,7 @@ func (c *changer) each(ctx context.Context) error {
 		err := c.transact(ctx, &x)
 		switch {
 		case err == nil:
-			c.res.Done++
+			c.took(1)
 			c.o.Progress.entries.Add(1)
 		case ctx.Err() != nil:
 			return fmt.Errorf("interrupted: %d records took effect, up to %s:%d; import the rest", c.res.Done, last.file, last.line())
@@ -106,9 +107,17 @@ func (c *changer) transact(ctx context.Context, x *item) error {
 	if x.bad != nil {
 		return x.bad
 	}
-	r, err := c.updating(x)(ctx, c.o.By, func(tx *partition.Tx) error { return c.apply(ctx, tx, x) })
+	r, err := c.updating(x)(ctx, c.o.By, func(tx *partition.Tx) error {
+		c.there = 0
+		return c.apply(ctx, tx, x)
+	})
 	c.res.Revision = max(c.res.Revision, r)
 	return err
+}
+
+// took counts the records of a transaction that has committed.
+func (c *changer) took(n int) {
+	c.res.Done, c.res.There = c.res.Done+n-c.there, c.res.There+c.there
 }
 
 // updating returns the method that runs a transaction with the given first record. A
@@ -148,7 +157,8 @@ func (c *changer) together(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return interrupted(ctx, err)
 	case err == nil:
-		c.res.Done, c.res.Revision = len(all), r
+		c.took(len(all))
+		c.res.Revision = r
 		c.o.Progress.entries.Add(int64(len(all)))
 	}
 	return err
@@ -164,6 +174,7 @@ func (c *changer) applyAll(ctx context.Context, tx *partition.Tx, all []item) er
 	}
 	var bad []found
 	c.tally.reset()
+	c.there = 0
 	for i := range all {
 		x := &all[i]
 		var err error = x.bad
@@ -201,9 +212,18 @@ func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 	}
 	switch r := x.Change.(type) {
 	case nil:
-		return c.add(ctx, tx, x, name, x.Attributes)
+		return c.add(tx, x, x.Attributes, func(attributes []op.PartialAttribute) error {
+			there, err := tx.Import(ctx, name, attributes)
+			if there {
+				c.there++
+			}
+			return err
+		})
 	case *op.Add:
-		return c.add(ctx, tx, x, name, r.Attributes)
+		return c.add(tx, x, r.Attributes, func(attributes []op.PartialAttribute) error {
+			_, err := tx.Add(ctx, name, attributes, true)
+			return err
+		})
 	case *op.Delete:
 		return tx.Delete(ctx, name)
 	case *op.Modify:
@@ -221,12 +241,12 @@ func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 	return x.wrong(fmt.Errorf("a change of a kind that LDIF does not have"))
 }
 
-func (c *changer) add(ctx context.Context, tx *partition.Tx, x *item, name dn.DN, attributes []op.PartialAttribute) error {
+// add adds the entry of a record by the function do.
+func (c *changer) add(tx *partition.Tx, x *item, attributes []op.PartialAttribute, do func([]op.PartialAttribute) error) error {
 	if rulesIn(tx.Schema(), attributes) >= 0 {
 		return x.wrong(errRules)
 	}
-	_, err := tx.Add(ctx, name, c.cleaner.clean(attributes), true)
-	return err
+	return do(c.cleaner.clean(attributes))
 }
 
 func (x *item) rename(ctx context.Context, tx *partition.Tx, name dn.DN, r *op.ModifyDN) error {

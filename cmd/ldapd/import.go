@@ -158,6 +158,9 @@ func importFiles(ctx context.Context, w *work, a importArgs) error {
 	if res.Done > 0 {
 		fmt.Fprintln(w.Stdout, "imported", o.Progress.Rate(res.Done))
 	}
+	if res.There > 0 {
+		fmt.Fprintln(w.Stdout, res.There, "entries were there already")
+	}
 	return err
 }
 
@@ -213,7 +216,7 @@ var remedies = map[bulk.Cause]string{
 	bulk.Forbidden:  "correct the entries, or let a class allow the attribute by 'ldapd schema add'",
 	bulk.BadValues:  "correct the values; with --drop-duplicates, values that are there twice are no mistake",
 	bulk.NoParent:   "import the entries above them first; those may be among the bad records. --suffix makes the name of an entry a naming context",
-	bulk.Present:    "compare them with 'ldapd export', and import changes of those that differ",
+	bulk.Present:    "leave these records out, or import changes (changetype: modify) that make the entries equal",
 	bulk.Unreadable: "correct the lines",
 }
 
