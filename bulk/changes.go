@@ -212,18 +212,9 @@ func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 	}
 	switch r := x.Change.(type) {
 	case nil:
-		return c.add(tx, x, x.Attributes, func(attributes []op.PartialAttribute) error {
-			there, err := tx.Import(ctx, name, attributes)
-			if there {
-				c.there++
-			}
-			return err
-		})
+		return c.add(ctx, tx, x, name, x.Attributes)
 	case *op.Add:
-		return c.add(tx, x, r.Attributes, func(attributes []op.PartialAttribute) error {
-			_, err := tx.Add(ctx, name, attributes, true)
-			return err
-		})
+		return c.add(ctx, tx, x, name, r.Attributes)
 	case *op.Delete:
 		return tx.Delete(ctx, name)
 	case *op.Modify:
@@ -241,12 +232,15 @@ func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 	return x.wrong(fmt.Errorf("a change of a kind that LDIF does not have"))
 }
 
-// add adds the entry of a record by the function do.
-func (c *changer) add(tx *partition.Tx, x *item, attributes []op.PartialAttribute, do func([]op.PartialAttribute) error) error {
+func (c *changer) add(ctx context.Context, tx *partition.Tx, x *item, name dn.DN, attributes []op.PartialAttribute) error {
 	if rulesIn(tx.Schema(), attributes) >= 0 {
 		return x.wrong(errRules)
 	}
-	return do(c.cleaner.clean(attributes))
+	there, err := tx.Import(ctx, name, c.cleaner.clean(attributes))
+	if there {
+		c.there++
+	}
+	return err
 }
 
 func (x *item) rename(ctx context.Context, tx *partition.Tx, name dn.DN, r *op.ModifyDN) error {

@@ -57,6 +57,10 @@ new store has the access rules of the files, or if they have none those of a pro
 (--access). It has the password policy of cn=config in the files, or else that of
 --password-policy.
 
+An entry that the store has already is skipped and counted if its user attributes are
+equal. An entry that 'ldapd init' made, and that nobody has changed or added entries to
+since, is replaced by the one in the file. Any other entry whose name exists is bad.
+
 With --continue, bad records are written to a file and everything else is
 imported. With --url, the records are sent to a running server, one by one.
 

@@ -363,7 +363,10 @@ func (l *Loader) nameValue(x *Loading) spill.Value {
 // meet links an entry whose name an existing entry has: the two are equal, or the new entry
 // replaces a founding entry. Otherwise meet returns an error.
 func (l *Loader) meet(ctx context.Context, x *Loading, id entry.ID) error {
-	replaces, err := write.Meet(ctx, l.s, id, x.e)
+	if slices.ContainsFunc(l.replaced, func(r *Loading) bool { return slices.Equal(r.norms, x.norms) }) {
+		return taken(spill.Value(id))
+	}
+	replaces, err := write.Meet(ctx, l.s, l.first, id, x.e)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (tx *Tx) Import(ctx context.Context, name dn.DN, attributes []op.PartialAtt
 	if err != nil {
 		return false, err
 	}
-	replaces, err := Meet(ctx, &tx.Snapshot, pl.ID, given)
+	replaces, err := Meet(ctx, &tx.Snapshot, &tx.Snapshot, pl.ID, given)
 	if replaces {
 		if given.ID == catalog.Root {
 			given.ID = pl.ID
@@ -49,13 +49,14 @@ func (tx *Tx) Import(ctx context.Context, name dn.DN, attributes []op.PartialAtt
 
 // Meet compares an entry of an import with the existing entry of the same name, whose id is
 // given. It reports whether the new entry replaces the existing one. Otherwise it returns an
-// error if the two differ. Operational attributes do not count.
-func Meet(ctx context.Context, s *state.Snapshot, id entry.ID, e *NewEntry) (replaces bool, err error) {
+// error if the two differ. Operational attributes do not count. Whether the existing entry is a
+// founding entry depends on the state first.
+func Meet(ctx context.Context, s, first *state.Snapshot, id entry.ID, e *NewEntry) (replaces bool, err error) {
 	differ, err := differences(ctx, s, id, e)
 	if err != nil || len(differ) == 0 && (e.ID == catalog.Root || e.ID == id) {
 		return false, err
 	}
-	if replaces, err = founding(ctx, s, id); replaces || err != nil || len(differ) == 0 {
+	if replaces, err = founding(ctx, first, id); replaces || err != nil || len(differ) == 0 {
 		return replaces, err
 	}
 	return false, catalog.Errorf(catalog.EntryExists, "the store has an entry of this name already, which differs in %s: make the two equal, or leave the record out", strings.Join(differ, ", "))
