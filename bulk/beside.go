@@ -23,7 +23,6 @@ type target struct {
 	update       func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error)
 	items, bytes int
 	// added, if set, reports whether an interrupted run of the import has added an entry.
-	// The import skips these entries.
 	added func(entry.ID) bool
 }
 
@@ -74,7 +73,7 @@ func (im *importer) incomplete(ctx context.Context, err error, done, total int) 
 	if im.o.entries != nil {
 		return err // what the user should do depends on where the entries come from
 	}
-	return fmt.Errorf("%w; import the file again with --continue for the others", err)
+	return fmt.Errorf("%w; import the file again for the others", err)
 }
 
 // An adder adds the entries of one round, in batches.
@@ -109,11 +108,17 @@ func (a *adder) round(ctx context.Context, todo *spool) error {
 // add adds the entries of a batch, except those that are refused.
 func (a *adder) add(ctx context.Context, batch []*item) error {
 	for len(batch) > 0 {
-		n := 0 // number of entries added before the transaction failed
+		n := 0     // number of entries added before the transaction failed
+		there := 0 // of these, the number that existed
 		r, err := a.to.update(ctx, a.im.o.By, func(tx *partition.Tx) error {
+			there = 0
 			for n = range batch {
-				if err := a.to.add(ctx, tx, batch[n]); err != nil {
+				had, err := a.to.add(ctx, tx, batch[n])
+				if err != nil {
 					return err
+				}
+				if had {
+					there++
 				}
 			}
 			n = len(batch)
@@ -121,9 +126,9 @@ func (a *adder) add(ctx context.Context, batch []*item) error {
 		})
 		switch {
 		case err == nil:
-			a.res.Revision, a.res.Done = r, a.res.Done+len(batch)
-			a.im.o.Progress.Entries(a.res.Done)
-			a.im.o.Progress.finishing(float64(a.res.Done), float64(a.total))
+			a.res.Revision, a.res.There, a.res.Done = r, a.res.There+there, a.res.Done+len(batch)-there
+			a.im.o.Progress.Entries(a.res.Done + a.res.There)
+			a.im.o.Progress.finishing(float64(a.res.Done+a.res.There), float64(a.total))
 			return ctx.Err()
 		case !isRecords(err) || partition.Is(err, partition.Busy):
 			return err
@@ -139,22 +144,18 @@ func (a *adder) add(ctx context.Context, batch []*item) error {
 	return ctx.Err()
 }
 
-func (t *target) add(ctx context.Context, tx *partition.Tx, x *item) error {
+// add adds an entry. It returns true if the directory had an equal one before the import.
+func (t *target) add(ctx context.Context, tx *partition.Tx, x *item) (there bool, err error) {
 	name, err := dn.Parse(x.DN)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if t.added != nil {
+	there, err = tx.Import(ctx, name, x.Attributes)
+	if there && t.added != nil {
 		at, err := tx.Find(ctx, name)
-		if err == nil && t.added(at.ID) {
-			return nil
-		}
-		if err != nil && !partition.Is(err, partition.NoSuchEntry) {
-			return err
-		}
+		return !t.added(at.ID), err
 	}
-	_, err = tx.Add(ctx, name, x.Attributes, true)
-	return err
+	return there, err
 }
 
 // refuse keeps a refused entry for the next round. In the last round it reports the entry.

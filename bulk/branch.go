@@ -47,7 +47,8 @@ func (c *changer) batch(ctx context.Context, batch []item) error {
 		return fmt.Errorf("interrupted: %d records are in the branch", c.res.Done)
 	case err == nil:
 		c.tally.keep()
-		c.res.Done, c.res.Revision = c.res.Done+len(batch), r
+		c.took(len(batch))
+		c.res.Revision = r
 		c.o.Progress.entries.Add(int64(len(batch)))
 	}
 	return err

@@ -131,6 +131,7 @@ func (o Options) withDefaults() Options {
 // Result is the result of an import.
 type Result struct {
 	Done     int // records that took effect
+	There    int // entries that were skipped because the store has them already
 	Bad      int // records that had no effect because they are bad
 	Revision table.Revision
 

@@ -26,6 +26,7 @@ type changer struct {
 	tally   *tally
 	rejects rejects
 	res     Result
+	there   int // number of entries that existed, in the last run of the function of a transaction
 }
 
 func importChanges(ctx context.Context, p *partition.Partition, o *Options, first *item) (res Result, err error) {
@@ -73,7 +74,7 @@ func (c *changer) each(ctx context.Context) error {
 		err := c.transact(ctx, &x)
 		switch {
 		case err == nil:
-			c.res.Done++
+			c.took(1)
 			c.o.Progress.entries.Add(1)
 		case ctx.Err() != nil:
 			return fmt.Errorf("interrupted: %d records took effect, up to %s:%d; import the rest", c.res.Done, last.file, last.line())
@@ -106,9 +107,17 @@ func (c *changer) transact(ctx context.Context, x *item) error {
 	if x.bad != nil {
 		return x.bad
 	}
-	r, err := c.updating(x)(ctx, c.o.By, func(tx *partition.Tx) error { return c.apply(ctx, tx, x) })
+	r, err := c.updating(x)(ctx, c.o.By, func(tx *partition.Tx) error {
+		c.there = 0
+		return c.apply(ctx, tx, x)
+	})
 	c.res.Revision = max(c.res.Revision, r)
 	return err
+}
+
+// took counts the records of a transaction that has committed.
+func (c *changer) took(n int) {
+	c.res.Done, c.res.There = c.res.Done+n-c.there, c.res.There+c.there
 }
 
 // updating returns the method that runs a transaction with the given first record. A
@@ -148,7 +157,8 @@ func (c *changer) together(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return interrupted(ctx, err)
 	case err == nil:
-		c.res.Done, c.res.Revision = len(all), r
+		c.took(len(all))
+		c.res.Revision = r
 		c.o.Progress.entries.Add(int64(len(all)))
 	}
 	return err
@@ -164,6 +174,7 @@ func (c *changer) applyAll(ctx context.Context, tx *partition.Tx, all []item) er
 	}
 	var bad []found
 	c.tally.reset()
+	c.there = 0
 	for i := range all {
 		x := &all[i]
 		var err error = x.bad
@@ -225,7 +236,10 @@ func (c *changer) add(ctx context.Context, tx *partition.Tx, x *item, name dn.DN
 	if rulesIn(tx.Schema(), attributes) >= 0 {
 		return x.wrong(errRules)
 	}
-	_, err := tx.Add(ctx, name, c.cleaner.clean(attributes), true)
+	there, err := tx.Import(ctx, name, c.cleaner.clean(attributes))
+	if there {
+		c.there++
+	}
 	return err
 }
 

@@ -102,6 +102,7 @@ type importer struct {
 	wait    spool // entries whose parent has not been read yet
 	tally   *tally
 	skip    int // number of records at the beginning that are not entries
+	there   int // number of entries that the store has already; not counted if accepted is set
 	// accepted, if set, receives the checked entries, parents first. The import then does
 	// not call l.Write.
 	accepted *spool
@@ -205,7 +206,7 @@ func (im *importer) commit(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, interrupted(ctx, err)
 	}
-	return Result{Done: im.l.Count(), Revision: r}, nil
+	return Result{Done: im.l.Count(), There: im.there, Revision: r}, nil
 }
 
 // interrupted returns an error with advice if ctx has ended, which means that the user has
@@ -336,6 +337,7 @@ func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, er
 			err = im.accepted.add(x)
 		case err == nil:
 			ready = append(ready, e)
+			im.note(e)
 		case partition.Is(err, partition.NoSuchEntry):
 			err = im.wait.add(x)
 		default:
@@ -346,6 +348,13 @@ func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, er
 		}
 	}
 	return ready, nil
+}
+
+// note counts a linked entry that the store has already.
+func (im *importer) note(e *transfer.Loading) {
+	if e.There() {
+		im.there++
+	}
 }
 
 // refuse reports a bad record. If err is not the fault of the record, refuse returns
@@ -449,6 +458,7 @@ func (im *importer) retry(ctx context.Context, s *cleaner, x *item, last bool) e
 	case err == nil && im.accepted != nil:
 		return im.accepted.add(x)
 	case err == nil && (im.rejects.n == 0 || im.o.Continue):
+		im.note(e)
 		im.o.Progress.entries.Add(1)
 		return im.l.Write(ctx, e)
 	case err == nil:

@@ -75,13 +75,16 @@ func (im *importer) mergeAll(ctx context.Context) (res Result, err error) {
 		res.staged = true
 		return res, fmt.Errorf("%w: %d of %d entries are in the branch %s, where nobody sees them: the same command continues the import, and discarding the branch throws them away", err, filled.Done, total, b.Name())
 	case im.rejects.n > 0 && !im.o.Continue || filled.Done == 0:
+		if res.There = filled.There; res.There > 0 && im.rejects.n == 0 {
+			res.Revision = im.l.Revision() // the directory is as the files say
+		}
 		return res, b.Discard(context.WithoutCancel(ctx))
 	}
 	if res.Revision, err = b.Merge(ctx, im.o.By); err != nil {
 		res.staged = true
 		return res, unmerged(b.Name(), filled.Done, err)
 	}
-	res.Done = filled.Done
+	res.Done, res.There = filled.Done, filled.There
 	return res, nil
 }
 
@@ -95,8 +98,8 @@ func unmerged(name string, n int, err error) error {
 }
 
 // openBranch returns the branch of the import, and creates it if necessary. If the branch
-// exists, an earlier run of the import did not merge it. The target then skips the entries that
-// the earlier run added.
+// exists, an earlier run of the import did not merge it. The target then counts the entries that
+// the earlier run added as its own.
 func (im *importer) openBranch(ctx context.Context) (*branches.Branch, *target, error) {
 	name := im.branchName()
 	b, err := branches.Find(im.p, name)

@@ -209,10 +209,9 @@ func TestVerifyRoundTrips(t *testing.T) {
 		}
 		n := int(time.Since(began) / roundTrip)
 		batches := entries/128 + 1
-		// A batch needs a call for each of: the rows of the tree, the parents, and each of four
-		// indexes twice (rows with few columns, and with many); and a call for each of three
-		// levels of the names of managers. About 25 scans are needed whatever the size is.
-		if most := batches*(2+2*4+3) + 25; n > most {
+		// A batch needs at most a call for the parents and three for the names of managers. Each table
+		// is scanned once, and the indexes of unique and reference attributes once more.
+		if most := batches*(1+3) + 2; n > most {
 			t.Errorf("%d sequential round trips for %d entries, want at most %d", n, entries, most)
 		}
 		t.Logf("%d round trips for %d entries", n, entries)

@@ -66,6 +66,13 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	return tx.ruled().Add(ctx, name, attributes, keep)
 }
 
+// Import adds an entry and keeps the given entryUUID and operational attributes. If an equal
+// entry exists, Import returns true and changes nothing. If the entry of this name is one that a
+// new directory began with, and neither it nor an entry below it was changed, Import replaces it.
+func (tx *Tx) Import(ctx context.Context, name dn.DN, attributes []op.PartialAttribute) (there bool, err error) {
+	return tx.ruled().Import(ctx, name, attributes)
+}
+
 // Modify changes an entry (RFC 4511, section 4.6). It applies all changes in order, or none,
 // and checks the schema after the last change. If name is the name of the subschema, Modify
 // changes the schema. Only a function that runs in UpdateSchema may make such a change.

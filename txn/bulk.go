@@ -57,6 +57,28 @@ func (b *Bulk) Write(ctx context.Context, t table.Table, ms ...table.Mutation) e
 	return b.loader.write(ctx, t.Name(), ms)
 }
 
+// Begin returns a transaction that sees the state before the load. Its writes become part of the
+// load by Take. The caller must call Take or Drop.
+func (b *Bulk) Begin() *Tx {
+	tx := b.db.begin()
+	tx.stamp = b.Stamp()
+	return tx
+}
+
+// Take adds what the transaction wrote to the load.
+func (b *Bulk) Take(ctx context.Context, tx *Tx) error {
+	tx.fillIn(b.Stamp())
+	for _, w := range tx.batch() {
+		if err := b.loader.write(ctx, w.Table, w.Mutations); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Drop ends a transaction of Begin.
+func (b *Bulk) Drop(tx *Tx) { tx.end() }
+
 // Commit makes the load durable and visible at one revision, in one step.
 func (b *Bulk) Commit(ctx context.Context, message []byte) (r table.Revision, err error) {
 	err = fmt.Errorf("bulk load: %w", table.ErrClosed)

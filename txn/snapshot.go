@@ -256,6 +256,50 @@ func (s *Snapshot) TouchedWith(key, since uint64) ([]entry.ID, bool) {
 
 // Get implements Reader.
 func (s *Snapshot) Get(ctx context.Context, t table.Table, row []byte, sel table.Select) (table.Row, error) {
+	return viewed{s, s}.Get(ctx, t, row, sel)
+}
+
+// GetMany implements Reader.
+func (s *Snapshot) GetMany(ctx context.Context, t table.Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
+	return viewed{s, s}.GetMany(ctx, t, rows, sel)
+}
+
+// Scan implements Reader.
+func (s *Snapshot) Scan(ctx context.Context, t table.Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
+	return viewed{s, s}.Scan(ctx, t, r, sel)
+}
+
+// Noting returns a Reader of the same state. It calls note with the revisions of cells that it meets
+// and that s does not show, if s.Swept reports true for them. It meets the newest cell of each
+// column that it reads, even if the cell is newer than the state.
+func (s *Snapshot) Noting(note func(table.Revision)) table.Reader {
+	return viewed{s, &noting{s, note}}
+}
+
+// A noting is the view of a snapshot that notes revisions.
+type noting struct {
+	*Snapshot
+	note func(table.Revision)
+}
+
+func (n *noting) Max() table.Revision { return revision.Last }
+
+func (n *noting) Visible(r table.Revision) bool {
+	visible := n.Snapshot.Visible(r)
+	if !visible && n.Swept(r) {
+		n.note(r)
+	}
+	return visible
+}
+
+// viewed reads the tables of a snapshot through a view.
+type viewed struct {
+	s    *Snapshot
+	view table.View
+}
+
+func (v viewed) Get(ctx context.Context, t table.Table, row []byte, sel table.Select) (table.Row, error) {
+	s := v.s
 	if err := s.unreadable(); err != nil {
 		return table.Row{}, err
 	}
@@ -266,7 +310,7 @@ func (s *Snapshot) Get(ctx context.Context, t table.Table, row []byte, sel table
 		}
 		return rows[0], nil
 	}
-	sel.View = s
+	sel.View = v.view
 	r, err := t.Get(ctx, row, sel)
 	if err == nil {
 		err = s.stillKept(ctx)
@@ -274,15 +318,15 @@ func (s *Snapshot) Get(ctx context.Context, t table.Table, row []byte, sel table
 	return r, err
 }
 
-// GetMany implements Reader.
-func (s *Snapshot) GetMany(ctx context.Context, t table.Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
+func (v viewed) GetMany(ctx context.Context, t table.Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
+	s := v.s
 	if err := s.unreadable(); err != nil {
 		return nil, err
 	}
 	if s.branch != nil {
 		return s.getBranch(ctx, t, rows, sel)
 	}
-	sel.View = s
+	sel.View = v.view
 	got, err := t.GetMany(ctx, rows, sel)
 	if err == nil {
 		err = s.stillKept(ctx)
@@ -290,15 +334,15 @@ func (s *Snapshot) GetMany(ctx context.Context, t table.Table, rows [][]byte, se
 	return got, err
 }
 
-// Scan implements Reader.
-func (s *Snapshot) Scan(ctx context.Context, t table.Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
+func (v viewed) Scan(ctx context.Context, t table.Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
+	s := v.s
 	if err := s.unreadable(); err != nil {
 		return func(yield func(table.Row, error) bool) { yield(table.Row{}, err) }
 	}
 	if s.branch != nil {
 		return s.scanBranch(ctx, t, r, sel)
 	}
-	sel.View = s
+	sel.View = v.view
 	if !s.asked() {
 		return s.scanKept(ctx, t.Scan(ctx, r, sel))
 	}

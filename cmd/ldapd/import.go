@@ -57,6 +57,10 @@ new store has the access rules of the files, or if they have none those of a pro
 (--access). It has the password policy of cn=config in the files, or else that of
 --password-policy.
 
+An entry that the store has already is skipped and counted if its user attributes are
+equal. An entry that 'ldapd init' made, and that nobody has changed or added entries to
+since, is replaced by the one in the file. Any other entry whose name exists is bad.
+
 With --continue, bad records are written to a file and everything else is
 imported. With --url, the records are sent to a running server, one by one.
 
@@ -158,6 +162,9 @@ func importFiles(ctx context.Context, w *work, a importArgs) error {
 	if res.Done > 0 {
 		fmt.Fprintln(w.Stdout, "imported", o.Progress.Rate(res.Done))
 	}
+	if res.There > 0 {
+		fmt.Fprintln(w.Stdout, res.There, "entries were there already")
+	}
 	return err
 }
 
@@ -213,7 +220,7 @@ var remedies = map[bulk.Cause]string{
 	bulk.Forbidden:  "correct the entries, or let a class allow the attribute by 'ldapd schema add'",
 	bulk.BadValues:  "correct the values; with --drop-duplicates, values that are there twice are no mistake",
 	bulk.NoParent:   "import the entries above them first; those may be among the bad records. --suffix makes the name of an entry a naming context",
-	bulk.Present:    "compare them with 'ldapd export', and import changes of those that differ",
+	bulk.Present:    "leave these records out, or import changes (changetype: modify) that make the entries equal",
 	bulk.Unreadable: "correct the lines",
 }
 

@@ -21,6 +21,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/internal/certs"
 	"github.com/seed-4dac0d86/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/ldif"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/transfer"
 )
 
 // A maker makes the files and the store of a directory.
@@ -133,7 +135,7 @@ func (k *maker) entries(ctx context.Context, w *work) error {
 	}
 	var bad []error
 	_, err = bulk.Import(ctx, w.Partition, bulk.Options{
-		Files: []string{"-"}, Stdin: &text, Suffixes: []string{k.suffix}, By: w.by(""),
+		Files: []string{"-"}, Stdin: &text, Suffixes: []string{k.suffix}, By: partition.By{Name: transfer.Founder},
 		Report: func(e *ldif.Error) { bad = append(bad, e) },
 	})
 	return errors.Join(append(bad, err)...)

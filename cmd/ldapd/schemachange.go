@@ -30,6 +30,10 @@ stands for all *.schema and *.ldif files in it, compressed (.gz) or not; "-" mea
 standard input. All files are added in one step, or none of them; with --continue, the
 definitions that are good are added in one step, and the others are reported.
 
+If there is no store, the command makes one, in a folder that is missing or empty, and says
+so. The new store has the access rules of --access and the password policy of
+--password-policy.
+
 A definition that exists already stays, and gets the names and matching rules that it
 lacks; an object class is also widened. Notes tell where the result differs from the
 files.
@@ -42,7 +46,7 @@ them; with --derive-rules=false, none do.`,
 		Example: `  ldapd schema add --store ./data /etc/ldap/schema/dyngroup.schema
   ldapd schema add --store ./data --dry-run /usr/share/dirsrv/schema`,
 		Args: cobra.MinimumNArgs(1),
-	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, append([]string{"access", "password-policy"}, schemaChangeKeys...), func(ctx context.Context, c *config.Config, args []string) error {
 		f := &schemafile.Files{Continue: a.Continue}
 		if derive.Changed {
 			f.Derive = &a.Derive

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/load"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/verify"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -25,6 +26,10 @@ type (
 	// A Loading is an entry being loaded.
 	Loading = load.Loading
 )
+
+// Founder is the creatorsName of the entries that a new directory begins with. An import may
+// replace these entries as long as neither they nor the entries below them have been changed.
+const Founder = write.Founder
 
 // Load begins a load. Unless o.CheckOnly is set, no other transaction can commit until the
 // load is committed or aborted.

@@ -65,7 +65,8 @@ type Loader struct {
 	p     *catalog.Keeper
 	o     LoadOptions
 	bulk  *txn.Bulk
-	s     *state.Snapshot // the state before the load
+	first *state.Snapshot // the state before the load
+	s     *state.Snapshot // the state before the load, with the changes of tx
 	empty bool            // there were no entries before the load: do not read the store
 
 	// names maps the hash of a name to the id of the name's entry. The id is zero if the entry
@@ -74,6 +75,9 @@ type Loader struct {
 	// to the entry that has the value.
 	names, ids *spill.Map
 	awaited    awaited
+
+	replaced []*Loading // entries that replace founding entries
+	tx       *write.Tx  // writes the entries in replaced; nil if there are none
 
 	stamps  []write.NewAttribute // operational attributes for the loaded entries that lack them
 	rules   sync.Map             // entry.ID to *schema.StructureRule, for loaded entries
@@ -92,7 +96,14 @@ type Loading struct {
 	norms  []dn.Norm
 	parent entry.ID
 	rdn    dn.Norm
+
+	attributes      []op.PartialAttribute
+	there, replaces bool // the store has an equal entry; the entry replaces a founding entry
 }
+
+// There reports whether the store has an equal entry, so that Write will do nothing. It is valid
+// after Link.
+func (x *Loading) There() bool { return x.there }
 
 // Load begins a load. The caller must end the load with Commit or Abort.
 func Load(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, error) {
@@ -136,7 +147,8 @@ func newLoader(ctx context.Context, p *catalog.Keeper, o LoadOptions) (*Loader, 
 		}
 		l.stamps = write.StampsOf(c.Types, o.By.Name, schema.AppendTime(nil, now), write.Csn(l.bulk.Stamp()))
 	}
-	l.s, l.empty = state.Newest(p), true
+	l.first, l.empty = state.Newest(p), true
+	l.s = l.first
 	for row, err := range l.s.Reader.Scan(ctx, p.Master, table.Range{}, table.Select{Families: []table.Family{master.TreeInfo}, MaxRows: 2}) {
 		if err != nil {
 			l.s.Close()
@@ -168,7 +180,7 @@ func (l *Loader) Prepare(name dn.DN, attributes []op.PartialAttribute) (*Loading
 	if err != nil {
 		return nil, err
 	}
-	x := &Loading{e: e}
+	x := &Loading{e: e, attributes: attributes}
 	if x.norms, err = name.Normalize(l.catalog.Load().Schema); err != nil {
 		return nil, catalog.Errorf(catalog.InvalidName, "name %s: %v", name, err)
 	}
@@ -305,11 +317,11 @@ func (l *Loader) aliasID() entry.ID { return catalog.ClassID(l.catalog.Load().Sc
 // has one of them. It also looks up the entries that the entry's values must name.
 func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 	if !l.empty {
-		_, ok, err := l.s.Child(ctx, tree.Key(x.parent, x.rdn))
+		id, ok, err := l.s.Child(ctx, tree.Key(x.parent, x.rdn))
 		if err == nil && ok {
-			err = catalog.Errorf(catalog.EntryExists, "the store has an entry of this name already")
+			err = l.meet(ctx, x, id)
 		}
-		if err != nil {
+		if err != nil || ok {
 			return err
 		}
 	}
@@ -325,11 +337,7 @@ func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 	if err := l.unique(ctx, x, name); err != nil {
 		return err
 	}
-	value := x.e.ID
-	if x.e.Classes.Has(l.catalog.Load().Schema.Class("alias")) {
-		value = l.aliasID()
-	}
-	had, found, err := l.names.Put(name, spill.Value(value))
+	had, found, err := l.names.Put(name, l.nameValue(x))
 	switch {
 	case err != nil:
 		return err
@@ -342,6 +350,78 @@ func (l *Loader) Claim(ctx context.Context, x *Loading) error {
 		}
 	}
 	return l.refer(ctx, x)
+}
+
+// nameValue returns what names contains for an entry.
+func (l *Loader) nameValue(x *Loading) spill.Value {
+	if x.e.Classes.Has(l.catalog.Load().Schema.Class("alias")) {
+		return spill.Value(l.aliasID())
+	}
+	return spill.Value(x.e.ID)
+}
+
+// meet links an entry whose name an existing entry has: the two are equal, or the new entry
+// replaces a founding entry. Otherwise meet returns an error.
+func (l *Loader) meet(ctx context.Context, x *Loading, id entry.ID) error {
+	if slices.ContainsFunc(l.replaced, func(r *Loading) bool { return slices.Equal(r.norms, x.norms) }) {
+		return taken(spill.Value(id))
+	}
+	replaces, err := write.Meet(ctx, l.s, l.first, id, x.e)
+	if err != nil {
+		return err
+	}
+	name := hash(x.norms)
+	_, above, err := l.names.Get(name)
+	if err != nil {
+		return err
+	}
+	// If entries were linked below the existing entry, it must keep its id.
+	if x.there = !replaces; x.there || above || l.o.CheckOnly || x.e.ID == catalog.Root {
+		x.e.ID = id
+	}
+	if replaces && !l.o.CheckOnly {
+		if err := l.replace(ctx, x); err != nil {
+			return err
+		}
+	}
+	_, _, err = l.names.Put(name, l.nameValue(x))
+	return err
+}
+
+// replace puts an entry in the place of a founding entry. All replacements are made in one
+// transaction, and made again for each new one, so that a refused one leaves nothing behind.
+func (l *Loader) replace(ctx context.Context, x *Loading) error {
+	if err := l.claimUnique(ctx, x); err != nil {
+		return err
+	}
+	if err := l.refer(ctx, x); err != nil {
+		return err
+	}
+	x.replaces = true
+	if err := l.replaceAll(ctx, append(l.replaced, x)); err != nil {
+		return errors.Join(err, l.replaceAll(ctx, l.replaced))
+	}
+	l.replaced = append(l.replaced, x)
+	return nil
+}
+
+func (l *Loader) replaceAll(ctx context.Context, all []*Loading) error {
+	l.dropTx()
+	l.tx = write.Begin(l.p, l.bulk.Begin(), l.before, l.o.By)
+	l.tx.Rules.Together = true // refer and checkArrived check what the values name
+	l.s = &l.tx.Snapshot
+	for _, x := range all {
+		if err := l.tx.Replace(ctx, x.e.Name, x.attributes, x.e.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Loader) dropTx() {
+	if l.tx != nil {
+		l.bulk.Drop(l.tx.Txn)
+	}
 }
 
 // taken returns the error for a record whose name an earlier record has.
@@ -389,14 +469,21 @@ func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
 	w := l.writer()
 	defer l.writers.Put(w)
 	c := l.catalog.Load()
+	n := 0
 	for _, x := range xs {
+		if x.there {
+			continue
+		}
+		if n++; x.replaces {
+			continue // the transaction writes it
+		}
 		w.ordinal = 0 // positions need to differ only within one entry
 		x.e.Write(l.p, c, w, x.parent, x.rdn)
 	}
 	if err := w.Flush(ctx, l.bulk); err != nil {
 		return err
 	}
-	l.count.Add(int64(len(xs)))
+	l.count.Add(int64(n))
 	return nil
 }
 
@@ -488,6 +575,11 @@ func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
 			return 0, errors.Join(err, l.bulk.Abort(last))
 		}
 	}
+	if l.tx != nil {
+		if err := l.bulk.Take(ctx, l.tx.Txn); err != nil {
+			return 0, errors.Join(err, l.bulk.Abort(last))
+		}
+	}
 	message := l.o.By.Append(nil)
 	message = fmt.Appendf(message, "\nimport %d entries", l.count.Load())
 	r, err := l.bulk.Commit(ctx, message)
@@ -517,12 +609,16 @@ func (l *Loader) drop(ctx context.Context) error {
 // Suffixes returns the naming contexts that the directory has after the load.
 func (l *Loader) Suffixes() []string { return slices.Clone(l.catalog.Load().Header.Suffixes) }
 
+// Revision returns the revision of the state before the load.
+func (l *Loader) Revision() table.Revision { return l.first.Revision() }
+
 // Check makes the last check. The caller must have linked all entries. Check returns an error
 // if a value must name an entry and names none, neither in the directory nor in the load.
 func (l *Loader) Check() error { return l.checkArrived() }
 
 func (l *Loader) done() {
-	l.s.Close()
+	l.dropTx()
+	l.first.Close()
 	// Scratch files that cannot be removed stay in a temporary folder, so an error is
 	// only logged.
 	if err := errors.Join(l.names.Close(), l.ids.Close()); err != nil {

@@ -24,6 +24,11 @@ func (l *Loader) unique(ctx context.Context, x *Loading, name spill.Key) error {
 		}
 		return err
 	}
+	return l.claimUnique(ctx, x)
+}
+
+func (l *Loader) claimUnique(ctx context.Context, x *Loading) error {
+	c := l.catalog.Load()
 	for i := range x.e.Attributes {
 		a := &x.e.Attributes[i]
 		ix := c.Indexes[a.Typ]

@@ -76,14 +76,14 @@ func (w *salvage) run(ctx context.Context) error {
 
 // scan reads a table and skips the rows that cannot be read.
 func (w *salvage) scan(ctx context.Context, t table.Table, s table.Select) iter.Seq2[table.Row, error] {
-	return scanPast(ctx, w.s, t, s, func(r table.Range, err error) error {
+	return scanPast(ctx, w.s.Reader, t, s, func(r table.Range, err error) error {
 		return w.lost(gapText(t.Name(), r), err)
 	})
 }
 
-func scanPast(ctx context.Context, s *state.Snapshot, t table.Table, sel table.Select, lost func(table.Range, error) error) iter.Seq2[table.Row, error] {
+func scanPast(ctx context.Context, from table.Reader, t table.Table, sel table.Select, lost func(table.Range, error) error) iter.Seq2[table.Row, error] {
 	return table.ScanPast(func(r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
-		return s.Reader.Scan(ctx, t, r, sel)
+		return from.Scan(ctx, t, r, sel)
 	}, table.Range{}, sel, lost)
 }
 

@@ -10,15 +10,12 @@ type stages struct {
 	read    int     // what the stage that runs has read
 }
 
-// families is the number of families of master and the tree in which void looks for cells.
-const families = 6
-
 // entriesWeight is the weight of reading the entries. The weight of the other scans is 1.
 const entriesWeight = 4
 
 // plan sets the number of entries and indexes.
 func (s *stages) plan(entries, indexes int) {
-	s.entries, s.total = entries, float64(entriesWeight+2*indexes+families)
+	s.entries, s.total = entries, float64(entriesWeight+indexes)
 }
 
 // begin ends a stage and begins the next.

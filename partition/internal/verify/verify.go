@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/entry"
-	"github.com/seed-4dac0d86/ldapd/journal"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
@@ -73,12 +72,13 @@ type VerifyOptions struct {
 //
 // Verify only scans tables: it adds up hashes of the cells of each table, and of the cells that the
 // entries in master make it expect. If the sums of a table differ, or a part of it cannot be read,
-// Verify looks up each expected cell of the table, and then the entry of each of its cells.
+// Verify looks up each expected cell of the table, and then the entry of each of its cells. It reads a
+// table once more if the scan met a cell that may be of no commit.
 func Verify(ctx context.Context, p *catalog.Keeper, o VerifyOptions) (int, error) {
 	s := state.Newest(p)
 	defer s.Close()
 	s.Cached = false // check the store, not the cache
-	v := &verifier{p: p, s: s, o: o, hash: newHasher(), above: map[entry.ID]bool{}}
+	v := &verifier{p: p, s: s, o: o, hash: newHasher(), above: map[entry.ID]bool{}, void: newVoid(s)}
 	err := v.run(ctx)
 	return v.entries, err
 }
@@ -94,6 +94,7 @@ type verifier struct {
 	entries int
 	above   map[entry.ID]bool // entries on a path to the root
 	stages  stages
+	void    *void
 }
 
 func (v *verifier) run(ctx context.Context) error {
@@ -122,7 +123,7 @@ func (v *verifier) run(ctx context.Context) error {
 	if err := v.references(ctx); err != nil {
 		return err
 	}
-	return v.void(ctx)
+	return v.voids(ctx)
 }
 
 // references looks for values that must name an entry and name none.
@@ -259,10 +260,11 @@ func (v *verifier) each(ctx context.Context, f func(context.Context, []*subject)
 		if len(row.Cells) >= state.MaxColumns {
 			whole := sel
 			whole.MaxCells = 0
-			if row, err = v.s.Reader.Get(ctx, v.p.Master, row.Key, whole); err != nil {
+			if row, err = v.void.reader.Get(ctx, v.p.Master, row.Key, whole); err != nil {
 				return err
 			}
 		}
+		v.void.look(row.Cells)
 		x, err := v.subject(ctx, row.Clone())
 		if err != nil {
 			return err
@@ -449,6 +451,7 @@ func (v *verifier) sumTree(ctx context.Context) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
+		v.void.look(row.Cells)
 		for i := range row.Cells {
 			v.hash.add(&v.tree.have, row.Key, &row.Cells[i])
 		}
@@ -513,61 +516,6 @@ func (v *verifier) strayRow(ctx context.Context, row table.Row, node *master.Nod
 	return nil
 }
 
-// void looks for cells that no commit wrote.
-func (v *verifier) void(ctx context.Context) error {
-	tables := []table.Table{v.p.Master, v.p.Tree}
-	families := [][]table.Family{
-		{master.TreeInfo, master.UpAttributes, master.Secrets, master.NormAttributes},
-		{tree.TreeInfo, tree.NormAttributes},
-	}
-	for _, x := range v.indexes {
-		tables = append(tables, x.Table())
-		families = append(families, []table.Family{'i'})
-	}
-	for i, t := range tables {
-		for _, f := range families[i] {
-			if err := v.unlessDamaged(ctx, t.Name(), v.voidIn(ctx, t, f)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// voidIn looks for cells of one family that no commit wrote. It reads the newest cells
-// directly from the table, not through a snapshot.
-func (v *verifier) voidIn(ctx context.Context, t table.Table, f table.Family) error {
-	v.stages.begin(1)
-	log := journal.New(v.p.Store)
-	told := map[table.Revision]bool{}
-	for c, err := range allCells(ctx, t, f) {
-		if err != nil {
-			return err
-		}
-		v.progress(1)
-		r := c.cell.Revision
-		if v.s.At.Visible(r) || !v.s.At.Swept(r) || told[r] {
-			// The cell is visible, pending or still to be removed, or its revision was
-			// reported already.
-			continue
-		}
-		told[r] = true
-		rec, err := log.Get(ctx, r)
-		if err := v.unlessDamaged(ctx, journal.Table, err); err != nil {
-			return err
-		}
-		// Cells that are newer than the snapshot are not void if their commit is
-		// committed or pending.
-		if r > v.s.At.Max() && (rec.State == journal.Committed || rec.State == journal.Pending) {
-			continue
-		}
-		if err := v.found(ctx, FaultVoid, t.Name(), catalog.Root, "row %q has cells of revision %d, which is no commit", c.row, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // located is a cell with the key of its row.
 type located struct {
 	row  []byte
@@ -582,14 +530,6 @@ func (l located) clone() located {
 
 // cellsPage is the number of cells of a row that are kept in memory at once.
 const cellsPage = 1000
-
-// allCells streams the newest cells of a family. It reads wide rows in pages.
-func allCells(ctx context.Context, t table.Table, f table.Family) iter.Seq2[located, error] {
-	read := func(row []byte, from []byte) (table.Row, error) {
-		return t.Get(ctx, row, table.Select{Columns: []table.ColumnRange{{Family: f, From: from}}, Families: []table.Family{f}, MaxCells: cellsPage})
-	}
-	return pages(t.Scan(ctx, table.Range{}, table.Select{Families: []table.Family{f}, MaxCells: cellsPage}), read)
-}
 
 // pages yields the cells of rows. If a row has a full page of cells, pages reads the next
 // pages of the row.

@@ -12,9 +12,11 @@ import (
 // If a part of a damaged store cannot be read, the verifier reports a finding and
 // continues behind that part.
 
-// scan reads a table. It reports the ranges of rows that cannot be read and skips them.
+// scan reads a table, and notes whether it may have cells that no commit wrote. It reports the ranges of rows that cannot be read and skips them.
 func (v *verifier) scan(ctx context.Context, t table.Table, s table.Select) iter.Seq2[table.Row, error] {
-	return scanPast(ctx, v.s, t, s, func(r table.Range, err error) error {
+	v.void.reading = t.Name()
+	return scanPast(ctx, v.void.reader, t, s, func(r table.Range, err error) error {
+		v.void.note(0)
 		return v.found(ctx, FaultDamage, t.Name(), catalog.Root, "%s cannot be read: %v", gapText(t.Name(), r), err)
 	})
 }

@@ -397,6 +397,7 @@ func (v *verifier) sumIndex(ctx context.Context, c *indexCheck) error {
 		if err != nil {
 			return err
 		}
+		v.void.look([]table.Cell{*at.cell})
 		v.hash.add(&c.have, at.row, at.cell)
 		v.progress(1)
 	}
@@ -408,7 +409,7 @@ func (v *verifier) indexed(ctx context.Context, c *indexCheck) iter.Seq2[located
 	t := c.Table()
 	rows := v.scan(ctx, t, table.Select{MaxCells: cellsPage})
 	return pages(rows, func(row, from []byte) (table.Row, error) {
-		return v.s.Reader.Get(ctx, t, row, table.Select{Columns: []table.ColumnRange{{Family: index.Info, From: from}}, MaxCells: cellsPage})
+		return v.void.reader.Get(ctx, t, row, table.Select{Columns: []table.ColumnRange{{Family: index.Info, From: from}}, MaxCells: cellsPage})
 	})
 }
 

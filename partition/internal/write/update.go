@@ -56,7 +56,7 @@ func UpdateLocked(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) er
 		if err != nil {
 			return fmt.Errorf("the schema in force: %w", err)
 		}
-		tx := begin(p, t, c, by)
+		tx := Begin(p, t, c, by)
 		tx.Cached = true
 		return tx.run(ctx, fn)
 	})
@@ -74,12 +74,12 @@ func UpdateBranch(ctx context.Context, p *catalog.Keeper, b *txn.Branch, by By, 
 		// With this mark, the branch cannot be merged if the trunk changes settings that
 		// entries must obey: see MarkShared.
 		t.Mark(p.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkChild})
-		return begin(p, t, c, by).run(ctx, fn)
+		return Begin(p, t, c, by).run(ctx, fn)
 	})
 }
 
-// begin returns a transaction that uses no caches.
-func begin(p *catalog.Keeper, t *txn.Tx, c *catalog.Catalog, by By) *Tx {
+// Begin returns a transaction that uses no caches.
+func Begin(p *catalog.Keeper, t *txn.Tx, c *catalog.Catalog, by By) *Tx {
 	return &Tx{
 		Snapshot: state.Snapshot{Keeper: p, Reader: t, At: t.Snapshot(), Catalog: c},
 		Txn:      t, by: by.Name, given: by.Time, Message: by.Append(nil),
