@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -46,7 +45,7 @@ type net struct {
 	// answers again.
 	regions map[string]time.Duration
 	nodes   []*node
-	calls   atomic.Int64
+	calls   int
 	hash    uint64
 	trace   *strings.Builder // nil if there is no trace
 	ended   sync.WaitGroup
@@ -216,7 +215,7 @@ func (n *net) accept() bool {
 // route decides what happens to a call.
 func (n *net) route(c *call) {
 	d := c.node
-	n.calls.Add(1)
+	n.calls++
 	if d.crashed {
 		n.end(c)
 		return

@@ -63,7 +63,7 @@ func simulate(t *testing.T, seed uint64, faults *coverage, traced bool) (h histo
 		w := &simWorld{net: n, branches: seed%2 == 1, calm: seed%4 == 1, merged: map[string]table.Revision{}}
 		err := w.play()
 		n.stop()
-		h = history{hash: n.hash, calls: int(n.calls.Load()), err: err}
+		h = history{hash: n.hash, calls: n.calls, err: err}
 		if traced {
 			h.trace = n.trace.String()
 		}
@@ -96,7 +96,7 @@ func (w *simWorld) play() error {
 		n.rate, n.crashes, w.think = 0, false, 0
 	}
 	n.ended.Go(n.run)
-	for ; n.calls.Load() < minBefore && n.oracle.broken == ""; servers = 2 {
+	for ; n.calls < minBefore && n.oracle.broken == ""; servers = 2 {
 		w.round(servers)
 	}
 	if err := n.broken(); err != nil {
@@ -345,7 +345,7 @@ func (w *simWorld) finish(ctx context.Context) error {
 		return err
 	}
 	end := time.Now().Add(20 * time.Second)
-	for !allFree(db) || w.net.calls.Load() < minCalls {
+	for !allFree(db) || w.net.calls < minCalls {
 		if time.Now().After(end) {
 			return errors.New("slots were not freed for 20 s")
 		}
