@@ -35,19 +35,19 @@ test:
 # leases are lost. lint vets, and simulation runs TestSimulation.
 test-go:
 	@scripts/test-needs
-	$(GO) test -vet=off -timeout 40m -skip '^TestSimulation$$' ./table/hbase ./partition ./integration ./...
+	$(GO) test -vet=off -timeout 40m -skip '^TestSimulation$$' ./store/hbase ./partition ./integration ./...
 
 # The files of other servers and tools, as transcripts; a part of test-go.
 cases:
 	$(GO) test ./cmd/ldapd -run '^TestCases$$' -v
 
 simulation:
-	nice $(GO) test ./txn -run '^TestSimulation$$'
+	nice $(GO) test ./store/txn -run '^TestSimulation$$'
 
 # Data races. The race detector needs a C compiler. make test runs race-short, whose test is a
 # whole server with branches and many connections. Simulations are left out: their rig is not made for it.
 race-short: RACE = ./directory -run '^TestRaces$$'
-race: RACE = ./txn ./table/lsm ./partition/... ./directory/... ./server -skip '^(TestSimulation|TestReplay|TestIncrementBuffers)$$' -timeout 2h
+race: RACE = ./store/txn ./store/lsm ./partition/... ./directory/... ./ldap/server -skip '^(TestSimulation|TestReplay|TestIncrementBuffers)$$' -timeout 2h
 race race-short:
 	@if command -v gcc >/dev/null; then CGO_ENABLED=1 nice $(GO) test -race -vet=off $(RACE); \
 	else echo "SKIPPED: data races (Debian's gcc and libc6-dev missing)"; fi
@@ -57,18 +57,18 @@ lint:
 
 # What make test runs with a budget, for as long as it takes to believe it: hours.
 test-long:
-	$(GO) test ./txn -run '^TestSimulation$$' -seeds 100000 -timeout 4h
-	$(GO) test ./txn -run '^TestRules$$' -rules . -timeout 2h
-	$(GO) test ./txn -run '^TestBranchCrash' -branch-crashes 200 -hbase-crashes 200 -parallel 6 -timeout 2h
-	$(GO) test ./table/hbase -run 'TestConformance|TestRandom' -rapid.checks 300 -queries 10000 -timeout 2h
-	$(GO) test ./internal/model -long -timeout 4h
-	$(GO) test ./account -run GuessesAreBounded -histories 1000000 -timeout 1h
+	$(GO) test ./store/txn -run '^TestSimulation$$' -seeds 100000 -timeout 4h
+	$(GO) test ./store/txn -run '^TestRules$$' -rules . -timeout 2h
+	$(GO) test ./store/txn -run '^TestBranchCrash' -branch-crashes 200 -hbase-crashes 200 -parallel 6 -timeout 2h
+	$(GO) test ./store/hbase -run 'TestConformance|TestRandom' -rapid.checks 300 -queries 10000 -timeout 2h
+	$(GO) test ./store/txn/model -long -timeout 4h
+	$(GO) test ./directory/account -run GuessesAreBounded -histories 1000000 -timeout 1h
 	$(GO) test ./directory -run CodesAreUsedOnce -codes 100000 -timeout 2h
 	$(GO) test ./integration -run TestLockoutOnHBase -lockout 10m -timeout 1h
-	$(GO) test ./acl -run 'TestOracle|TestDiffDecides' -oracle 1000000 -timeout 4h
+	$(GO) test ./directory/acl -run 'TestOracle|TestDiffDecides' -oracle 1000000 -timeout 4h
 	$(GO) test ./directory -run TestHostileClients -hostile 10m -timeout 1h
 	$(GO) test ./directory -run TestNoLeak -noleak 100000 -timeout 4h
-	$(GO) test ./archive -run 'TestCrashes|TestNeverTwoOwners' -crashes 1000 -promotions 100 -timeout 2h
+	$(GO) test ./store/archive -run 'TestCrashes|TestNeverTwoOwners' -crashes 1000 -promotions 100 -timeout 2h
 	$(GO) test ./cmd/ldapd -run 'TestUntil|TestStandbyFigures' -moments 100 -people 1000000 -rate 2000 -load 30s -timeout 2h
 	$(GO) test ./partition -run 'SpaceComesBack|MembersCostNothing' -people 10000 -rounds 100 -members 1000000 -timeout 2h
 	$(GO) test ./partition -run TestViewFigures -v -viewpeople 1000000 -viewload 30s -viewrounds 4 -timeout 2h
@@ -94,10 +94,10 @@ findings:
 	@for f in findings/*.sh; do echo "$$f"; "$$f" || exit 1; done
 
 hbase:
-	$(GO) run ./internal/hbasetest/cmd/hbase-dev start -dir .hbase
+	$(GO) run ./cmd/hbase-dev start -dir .hbase
 
 hbase-stop:
-	$(GO) run ./internal/hbasetest/cmd/hbase-dev stop -dir .hbase
+	$(GO) run ./cmd/hbase-dev stop -dir .hbase
 
 clean:
 	rm -rf bin

@@ -7,9 +7,9 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/seed-4dac0d86/ldapd/auth"
 	"github.com/seed-4dac0d86/ldapd/directory"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // newClient returns a client of a new directory.

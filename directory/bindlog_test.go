@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // TestFailedBindsAreLogged checks that a failed bind has a line in the log. The fail2ban

@@ -7,7 +7,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 var branchConflicts = flag.Int("conflicts", 200, "conflicts of BenchmarkBranchConflicts")

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
-	"github.com/seed-4dac0d86/ldapd/monitor"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // counting returns the administrator's session in a directory with metrics, and the

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
-	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
-	ldapwire "github.com/seed-4dac0d86/ldapd/wire"
-	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+	"github.com/seed-4dac0d86/ldapd/ldap/ber"
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	ldapwire "github.com/seed-4dac0d86/ldapd/ldap/wire"
+	"github.com/seed-4dac0d86/ldapd/ldap/wire/wiretest"
 )
 
 // everyRequest contains a request of each kind that has an answer, and the request's result

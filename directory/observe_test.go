@@ -10,8 +10,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/monitor"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // TestObserved checks that the observers receive one observation of every operation, and

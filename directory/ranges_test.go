@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // TestRangesOfManyValues reads a group in ranges. Each value of the group is stored

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // TestRefusalsNameWhatRefused checks that an unavailableCriticalExtension names the OID and the

@@ -3,8 +3,7 @@ package directory
 import (
 	"context"
 
-	"github.com/seed-4dac0d86/ldapd/account"
-	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
@@ -14,7 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/watch"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/write"
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // run runs a request. The caller turns the returned error into the result. If the error is

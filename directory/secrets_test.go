@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // TestRulesNameSecrets checks that a rule that names a secret has an effect wherever values are shown,

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/server"
-	"github.com/seed-4dac0d86/ldapd/wire"
-	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+	"github.com/seed-4dac0d86/ldapd/ldap/ber"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/server"
+	"github.com/seed-4dac0d86/ldapd/ldap/wire"
+	"github.com/seed-4dac0d86/ldapd/ldap/wire/wiretest"
 )
 
 // The kinds of fuzzed requests.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // gone is the sink of a client that leaves after some entries.

@@ -6,11 +6,11 @@ import (
 	"net"
 	"testing"
 
-	"github.com/seed-4dac0d86/ldapd/control"
 	"github.com/seed-4dac0d86/ldapd/directory"
-	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/server"
-	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/server"
+	"github.com/seed-4dac0d86/ldapd/ldap/wire/wiretest"
 )
 
 // plainSessions makes sessions for a server.

@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
-	"github.com/seed-4dac0d86/ldapd/ldif"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // TestTripwires runs testdata/tripwires, in the language of TestTranscripts. The name of
@@ -78,7 +78,7 @@ func TestTripwiresAreAllThere(t *testing.T) {
 // tests.
 func testSources(t *testing.T) string {
 	var b bytes.Buffer
-	for _, dir := range []string{"../server", "../integration"} {
+	for _, dir := range []string{"../ldap/server", "../integration"} {
 		files, _ := filepath.Glob(dir + "/*_test.go")
 		for _, f := range files {
 			text, err := os.ReadFile(f)

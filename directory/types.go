@@ -3,7 +3,7 @@ package directory
 import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
-	"github.com/seed-4dac0d86/ldapd/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 )
 
 type (

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/wire"
+	"github.com/seed-4dac0d86/ldapd/ldap/ber"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/wire"
 )
 
 // itemsValue parses filters, each in parentheses, as a ValuesReturnFilter.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/seed-4dac0d86/ldapd/internal/short"
+	"github.com/seed-4dac0d86/ldapd/dn/short"
 )
 
 // An Error reports what is wrong with the text of a name, and at which byte.

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/ldap/wire"
 	"github.com/seed-4dac0d86/ldapd/schema"
-	"github.com/seed-4dac0d86/ldapd/wire"
 )
 
 // TestText prints the results of parsing filters. The command "text" prints the Go value

@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // An EntryRef identifies an entry by its id and the id of its parent.

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // TestRelated checks which name a related test sees: the stored name of the entry or, if the

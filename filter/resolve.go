@@ -3,8 +3,8 @@ package filter
 import (
 	"slices"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // Resolve resolves a filter by a schema. An assertion becomes Undefined if its type or

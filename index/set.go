@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // A Set contains the ids of the entries that have a value, in ascending order, and the

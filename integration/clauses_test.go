@@ -1,6 +1,6 @@
 package integration
 
-import "github.com/seed-4dac0d86/ldapd/op"
+import "github.com/seed-4dac0d86/ldapd/ldap/op"
 
 const (
 	atBase, atOne, atSub, atBelow = op.BaseObject, op.SingleLevel, op.WholeSubtree, op.Subordinates

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+	"github.com/seed-4dac0d86/ldapd/ldap/ber"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/wire/wiretest"
 )
 
 // A clause is a requirement in a section of an RFC: a request, and the answer that the

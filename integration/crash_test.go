@@ -12,9 +12,9 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"github.com/seed-4dac0d86/ldapd/journal"
-	"github.com/seed-4dac0d86/ldapd/revision"
-	"github.com/seed-4dac0d86/ldapd/table/hbase"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
+	"github.com/seed-4dac0d86/ldapd/store/journal"
+	"github.com/seed-4dac0d86/ldapd/store/revision"
 )
 
 // kills is the number of times that TestKill kills a server on each engine. The number is

@@ -9,12 +9,12 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/table/hbase"
-	"github.com/seed-4dac0d86/ldapd/table/lsm"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
+	"github.com/seed-4dac0d86/ldapd/store/lsm"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 const suffix = "dc=example,dc=com"

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 )
 
 // TestStartFails checks that a server that cannot start reports the reason and ends with

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/seed-4dac0d86/ldapd/internal/isolation"
+	"github.com/seed-4dac0d86/ldapd/integration/isolation"
 )
 
 // An event is one operation as its client saw it. It is a step on an object that must

@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
-	"github.com/seed-4dac0d86/ldapd/internal/isolation"
+	"github.com/seed-4dac0d86/ldapd/integration/isolation"
+	"github.com/seed-4dac0d86/ldapd/ldap/ber"
 )
 
 // These are the numbers of objects of each kind in a generation.

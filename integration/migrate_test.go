@@ -20,7 +20,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 )
 
 // An oldServer is a running server whose directory a test moves to ldapd.

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/wire/wiretest"
 )
 
 // The number of idle connections, and the memory in MiB that a server may use while these

@@ -18,7 +18,7 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"github.com/seed-4dac0d86/ldapd/internal/hbasetest"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 )
 
 // withoutData lists, for each engine, the queries of the dashboard that find no data:

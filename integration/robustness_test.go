@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/wire/wiretest"
 )
 
 // atMost is the factor by which latencies may rise beside clients that behave badly. A test is

@@ -15,8 +15,8 @@ import (
 	"github.com/go-ldap/ldap/v3"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/wire/wiretest"
 )
 
 // photos writes an LDIF file of n people with pictures. The pictures are so large that

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"github.com/seed-4dac0d86/ldapd/internal/certs/certstest"
+	"github.com/seed-4dac0d86/ldapd/ldap/server/certstest"
 )
 
 // tlsFiles are the files of a server's certificate and its CA.

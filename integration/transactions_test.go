@@ -14,7 +14,7 @@ import (
 	asn1 "github.com/go-asn1-ber/asn1-ber"
 	"github.com/go-ldap/ldap/v3"
 
-	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
 )
 
 // startTransaction begins a transaction (RFC 5805) and returns its identifier.

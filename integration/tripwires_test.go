@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
-	"github.com/seed-4dac0d86/ldapd/ber"
-	"github.com/seed-4dac0d86/ldapd/op"
-	"github.com/seed-4dac0d86/ldapd/wire/wiretest"
+	"github.com/seed-4dac0d86/ldapd/ldap/ber"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/wire/wiretest"
 )
 
 // The tests in this file are about the trip-wires of docs/design/tripwires.md that need a

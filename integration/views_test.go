@@ -15,7 +15,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 	godiff "github.com/google/go-cmp/cmp"
 
-	"github.com/seed-4dac0d86/ldapd/control"
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
 )
 
 var viewsTime = flag.Duration("hbaseviews", 0, "how long TestViewsOnHBase compares views with entries while servers are killed; 0: it is skipped")

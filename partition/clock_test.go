@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // TestTimestampsAreInTheOrderOfCommits checks that timestamps come from the store's

@@ -2,7 +2,7 @@ package partition
 
 import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // An Error reports that an operation was refused. A failure of the store is not an Error.

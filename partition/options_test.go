@@ -3,10 +3,10 @@ package partition_test
 import (
 	"testing"
 
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
 // TestUnknownOptionsStay stores values with options and then removes the options from the

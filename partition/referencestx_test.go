@@ -7,10 +7,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // TestReferencesInOneTransaction makes random updates of people, units and groups, several in

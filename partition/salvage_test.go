@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/transfer"
-	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // salvage returns the names of the entries that Salvage yields, and what it reports as lost.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/table/lsm"
+	"github.com/seed-4dac0d86/ldapd/store/lsm"
 )
 
 // TestSecret checks that all calls return the same secret, even concurrent first calls

@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/partition/views"
-	"github.com/seed-4dac0d86/ldapd/snapshots"
-	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/table/hbase"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
+	"github.com/seed-4dac0d86/ldapd/store/snapshots"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 func (m *Main) backupSnapshotCommand() *cobra.Command {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/internal/certs/certstest"
-	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/ldap/server/certstest"
 )
 
 // TestConfigCheckOfCertificates checks the findings about certificates and keys.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-4dac0d86/ldapd/internal/hasher"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/hasher"
 )
 
 // hashCommand returns the command that a server runs in a separate process.

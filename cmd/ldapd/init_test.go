@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-4dac0d86/ldapd/internal/certs"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/certs"
 )
 
 // TestQuestions checks the questions that are asked at a terminal. A question must be

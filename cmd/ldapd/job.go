@@ -12,13 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/bulk"
-	"github.com/seed-4dac0d86/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/internal/handoff"
-	"github.com/seed-4dac0d86/ldapd/internal/pause"
-	"github.com/seed-4dac0d86/ldapd/monitor"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/handoff"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/store/pause"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
 // A job is the work of a command on an open directory. It runs in the command's process

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-4dac0d86/ldapd/bulk"
-	"github.com/seed-4dac0d86/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/internal/passwordlist"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/passwordlist"
+	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
 func (m *Main) knownPasswordsCommand() *cobra.Command {

@@ -8,9 +8,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/internal/certs"
-	"github.com/seed-4dac0d86/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/server"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/certs"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/ldap/server"
 )
 
 // The type listeners has the sockets to which clients connect. It is opened before the

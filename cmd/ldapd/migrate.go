@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-4dac0d86/ldapd/bulk"
-	"github.com/seed-4dac0d86/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/migrate"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/tools/bulk"
+	"github.com/seed-4dac0d86/ldapd/tools/migrate"
 )
 
 // An oldServer describes the server from which a directory is moved. The arguments of a job

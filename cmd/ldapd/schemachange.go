@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/seed-4dac0d86/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
-	"github.com/seed-4dac0d86/ldapd/schemafile"
+	"github.com/seed-4dac0d86/ldapd/tools/schemafile"
 )
 
 const dryRunHelp = "say what would be done, or why it cannot be done, and change nothing"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"github.com/seed-4dac0d86/ldapd/internal/status"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/status"
 )
 
 // A supervisor reports to the service manager that started the process: systemd, through

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/internal/status"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/status"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // TestSupervisor checks the reports that the service manager receives. The status must say

@@ -6,9 +6,9 @@ package existence
 import (
 	"context"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
-	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // An Index is an existence index in a table.

@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"net"
 
+	"github.com/seed-4dac0d86/ldapd/dn/short"
 	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/internal/short"
-	"github.com/seed-4dac0d86/ldapd/monitor"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // Operations returns an observer that writes a line of the access log for every operation

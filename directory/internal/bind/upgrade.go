@@ -6,13 +6,13 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/follow"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // upgrade starts a background job after a successful bind, if the options permit this and the

@@ -7,11 +7,11 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/ledger"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/usage"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // ofAccounts reports whether a test is about an attribute of accounts whose values are computed, or

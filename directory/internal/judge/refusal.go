@@ -3,8 +3,8 @@ package judge
 import (
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/acl"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/directory/acl"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // A Refusal records what the access rules refused to a request.

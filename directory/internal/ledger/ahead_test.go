@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/account"
-	"github.com/seed-4dac0d86/ldapd/entry"
+	"github.com/seed-4dac0d86/ldapd/directory/account"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // TestClockSetBack guesses at an account after a clock that was an hour ahead has been set

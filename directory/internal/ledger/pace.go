@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/internal/pause"
+	"github.com/seed-4dac0d86/ldapd/store/pause"
 )
 
 // A Pace makes refused binds take equally long. Each kind of refused bind does the same slow

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // scopeName returns a search's scope as an LDAP URL spells it (RFC 4516, 2).

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/revision"
-	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/store/revision"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // Awaits reports whether the request must see commits of other servers.

@@ -3,8 +3,8 @@ package request
 import (
 	"testing"
 
-	"github.com/seed-4dac0d86/ldapd/auth"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"github.com/seed-4dac0d86/ldapd/auth"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 var problemCodes = map[partition.Problem]op.Code{

@@ -1,8 +1,8 @@
 package request
 
 import (
-	"github.com/seed-4dac0d86/ldapd/control"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // exclusions are the pairs of controls that exclude each other, besides those that are refused

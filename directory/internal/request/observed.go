@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/monitor"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // Traced begins the trace span of a request, if the request is sampled. It returns the

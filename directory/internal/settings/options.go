@@ -8,10 +8,10 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/seed-4dac0d86/ldapd/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
-	"github.com/seed-4dac0d86/ldapd/monitor"
-	"github.com/seed-4dac0d86/ldapd/op"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // Options are the options of a directory. The zero Options are usable.

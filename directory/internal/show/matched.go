@@ -3,8 +3,8 @@ package show
 import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // matched are the tests of a values return filter (RFC 3876). A value is sent if any of

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // Ranges of values as in Active Directory: "member;range=0-1499" requests the first 1500

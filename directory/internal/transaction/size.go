@@ -1,6 +1,6 @@
 package transaction
 
-import "github.com/seed-4dac0d86/ldapd/op"
+import "github.com/seed-4dac0d86/ldapd/ldap/op"
 
 // The estimated overhead of a kept message, in octets: messageSize once, and partSize for
 // each of the message's parts.

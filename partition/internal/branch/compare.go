@@ -5,10 +5,10 @@ import (
 	"context"
 	"slices"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // The conflicts of an open branch are found by its marks. The marks of a parked branch are not

@@ -1,6 +1,6 @@
 package cache
 
-import "github.com/seed-4dac0d86/ldapd/internal/bounded"
+import "github.com/seed-4dac0d86/ldapd/partition/bounded"
 
 // Stats are the statistics of a part of the cache since the cache was created.
 type Stats struct {

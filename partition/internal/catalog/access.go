@@ -3,8 +3,8 @@ package catalog
 import (
 	"encoding/json"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
-	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // An AccessRule is the text of an access rule and the id of an entry. The rule applies to

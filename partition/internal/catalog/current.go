@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
-	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // The schema in force is part of the state that a snapshot shows. The subschema is an

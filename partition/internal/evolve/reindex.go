@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/internal/verify"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
-	"github.com/seed-4dac0d86/ldapd/table"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // SetIndexes replaces the set of indexes: the indexed attributes and the layouts. It fills

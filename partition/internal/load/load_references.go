@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/internal/spill"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/load/spill"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 )
 

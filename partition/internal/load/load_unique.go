@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/entry"
-	"github.com/seed-4dac0d86/ldapd/internal/spill"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/load/spill"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // unique claims the unique values of a loaded entry. If an earlier record has the entry's

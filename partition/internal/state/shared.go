@@ -3,8 +3,8 @@ package state
 import (
 	"context"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // Config returns the shared configuration for reads of a state. The result contains only the

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // Duplicates scans an index in the order of the values. If several entries in a scope have the

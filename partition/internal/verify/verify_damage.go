@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
-	"github.com/seed-4dac0d86/ldapd/table"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // If a part of a damaged store cannot be read, the verifier reports a finding and

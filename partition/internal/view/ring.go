@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // Each task has an order of the servers (see ring). A server first waits for the servers before

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
-	"github.com/seed-4dac0d86/ldapd/revision"
-	"github.com/seed-4dac0d86/ldapd/txn"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/revision"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // TestOrder checks that every server comes first for a fair share of the tasks, and that

@@ -19,7 +19,7 @@
 //     it swaps W = Next into the cursor.
 //
 // The result depends only on the two states. So several servers may make one step at the
-// same time, and a write may be late or repeated. The model "lane" of internal/model
+// same time, and a write may be late or repeated. The model "lane" of store/txn/model
 // explores this. A view's first step begins from nothing and takes all entries.
 //
 // On an embedded store, a step after the first is one batch with the cursor in it, except a

@@ -3,9 +3,9 @@ package write
 import (
 	"context"
 
-	"github.com/seed-4dac0d86/ldapd/entry"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // Restamp replaces modifiersName, modifyTimestamp and entryCSN of an entry, and nothing else.

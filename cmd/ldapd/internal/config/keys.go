@@ -1,0 +1,294 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/dn"
+)
+
+// A Key is one configuration setting.
+type Key struct {
+	Name    string
+	Default string // the items of a list are separated by semicolons
+	Help    string
+	List    bool
+	Secret  bool // a password's hash: only its scheme may be printed
+	Reload  bool // the value is read again at SIGHUP; other keys need a restart
+	// Test marks a key that only its flag can set. No help shows the flag, so that
+	// nobody uses it by accident.
+	Test bool
+}
+
+// Flag returns the name of the key's flag, without leading dashes.
+func (k Key) Flag() string { return strings.ReplaceAll(k.Name, ".", "-") }
+
+// Env returns the name of the key's environment variable.
+func (k Key) Env() string {
+	return "LDAPD_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.Name))
+}
+
+// Keys lists all configuration settings.
+var Keys = []Key{
+	{Name: "store", Help: "`STORE`: a folder, or hbase://ZK1,ZK2:2181/PREFIX"},
+	{Name: "listen", List: true, Default: "ldap://127.0.0.1:3890", Help: "`URL` to serve: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH"},
+	{Name: "suffix", Reload: true, List: true, Help: "`DN` of a naming context, added to the store if it is not there"},
+	{Name: "access", Default: "staff", Help: "`PROFILE` of the access rules of a new store: staff, private, public, services or open (see ldapd access profile)"},
+	{Name: "password-policy", Default: "default", Help: "`POLICY` for passwords in a new store: default (the entry cn=config is the policy, see docs/accounts.md) or none"},
+	{Name: "referral", Reload: true, List: true, Help: "`URL`, ldap://HOST or ldaps://HOST:PORT, of a server that clients are referred to for names outside all naming contexts"},
+	{Name: "admin.dn", Reload: true, Default: "cn=admin", Help: "`DN` of the administrator, who needs no entry"},
+	{Name: "admin.password-hash", Reload: true, Secret: true, Help: "the administrator's password as `HASH` (see ldapd passwd)"},
+	{Name: "admin.password-file", Reload: true, Help: "`FILE` whose first line is the administrator's password or its hash; further lines are SCRAM keys"},
+	{Name: "tls.certificate", Help: "`FILE` with the server's certificate, followed by the intermediate certificates, in PEM; makes StartTLS and ldaps available"},
+	{Name: "tls.key", Help: "`FILE` with the certificate's key, in PEM"},
+	{Name: "tls.min-version", Default: "1.2", Help: "oldest `VERSION` of TLS to accept: 1.2 or 1.3"},
+	{Name: "tls.client-certificates", Default: "none", Help: "`WHAT` is asked of clients: none, request (a valid certificate or none) or require"},
+	{Name: "tls.client-ca", Help: "`FILE` with the CAs that sign clients' certificates, in PEM"},
+	{Name: "tls.client-crl", Help: "`FILE` with the revocation lists of these CAs, in PEM; a certificate is refused if there is no current list of its CA; read again when it changes"},
+	{Name: "proxies", List: true, Help: "`NETWORK`, such as 10.0.0.0/8, whose connections begin with a PROXY header"},
+	{Name: "passwords.require-tls", Reload: true, Default: "remote", Help: "`WHO` must use TLS or ldapi to send passwords in clear: remote (clients on other machines), true (everyone) or false (nobody)"},
+	{Name: "passwords.known", Reload: true, Help: "`FILE` with the known passwords that the demand unlisted of password policies forbids (see ldapd known-passwords); read again when it changes"},
+	{Name: "passwords.upgrade", Reload: true, Default: "false", Help: "`BOOL`: after a bind, store the password again if it is stored in clear, in a fast scheme or without SCRAM keys"},
+	{Name: "passwords.parallel", Default: "0", Help: "slow `HASHES` that run at once, 0 for the number of CPUs minus one"},
+	{Name: "sasl.mechanisms", Reload: true, List: true, Default: strings.Join(auth.DefaultMechanisms, ";"), Help: "SASL `MECHANISM` to offer where it works; a SCRAM mechanism also offers its -PLUS variant, and stores its keys with each new password"},
+	{Name: "sasl.plain-in-clear", Reload: true, Default: "false", Help: "`BOOL`: offer PLAIN without TLS too"},
+	{Name: "sasl.identity", Reload: true, List: true, Default: auth.DefaultRule, Help: "`RULE` that maps names to entries: PATTERN -> DN, PATTERN -> dn:DN (no entry needed) or PATTERN -> ldap:///BASE??SCOPE?FILTER; the first rule that matches is used"},
+	{Name: "sasl.certificate-in-entry", Reload: true, Default: "false", Help: "`BOOL`: a client's certificate must be among the values of userCertificate of the entry that it names"},
+	{Name: "sasl.issuer", Reload: true, Help: "`URL` of the issuer of OAUTHBEARER tokens, which is their claim iss"},
+	{Name: "sasl.issuer-audience", Reload: true, Help: "`NAME` that a token's claim aud must contain"},
+	{Name: "sasl.issuer-keys", Reload: true, Help: "`FILE` with the issuer's public keys, a JSON Web Key Set; read again when it changes"},
+	{Name: "sasl.issuer-claim", Reload: true, Default: "sub", Help: "`CLAIM` of a token that contains the user's name"},
+	{Name: "sasl.issuer-algorithms", Reload: true, List: true, Default: strings.Join(auth.DefaultAlgorithms, ";"), Help: "`ALGORITHM` that tokens may be signed with"},
+	{Name: "limits.size", Reload: true, Default: "0", Help: "`ENTRIES` that a search may return, 0 for no limit"},
+	{Name: "limits.time", Reload: true, Default: "1m", Help: "`TIME` that a search may take, 0 for no limit"},
+	{Name: "limits.candidates", Reload: true, Default: "0", Help: "`ENTRIES` that a search may look at, 0 for no limit"},
+	{Name: "limits.page", Reload: true, Default: "0", Help: "`ENTRIES` of a page of results or of a virtual list view, 0 for no limit"},
+	{Name: "limits.sort-memory", Reload: true, Default: "64MiB", Help: "`BYTES` in which a search may be sorted, 0 for no limit"},
+	{Name: "limits.rules", Reload: true, List: true, Default: "size=1000 candidates=100000 for anonymous", Help: "`RULE` with limits for some users, such as 'size=500 time=30s for anonymous'; the first rule that matches is used"},
+	{Name: "limits.max-pdu", Reload: true, Default: "16MiB", Help: "largest request in `BYTES`"},
+	{Name: "limits.max-pdu-unbound", Reload: true, Default: "256KiB", Help: "largest request in `BYTES` of a connection without a bound identity"},
+	{Name: "limits.memory", Reload: true, Default: "256MiB", Help: "`BYTES` that the requests and answers of all clients may take together, a quarter of it for one connection, 0 for no limit"},
+	{Name: "limits.connections", Reload: true, Default: "10000", Help: "`CONNECTIONS` served at once"},
+	{Name: "limits.connections-per-address", Reload: true, Default: "0", Help: "`CONNECTIONS` served at once from one address, 0 for no limit"},
+	{Name: "limits.outstanding", Reload: true, Default: "64", Help: "`OPERATIONS` that run at once on one connection"},
+	{Name: "limits.persistent", Reload: true, Default: "16", Help: "persistent `SEARCHES` at once on one connection, in addition to the other operations, 0 for none"},
+	{Name: "limits.transactions", Reload: true, Default: "4", Help: "LDAP `TRANSACTIONS` open at once on one connection, 0 for none"},
+	{Name: "limits.transaction-operations", Reload: true, Default: "10000", Help: "`OPERATIONS` of one LDAP transaction"},
+	{Name: "limits.transaction-memory", Reload: true, Default: "64MiB", Help: "`BYTES` that the operations of one LDAP transaction may take; all transactions of a server together may take four times as many"},
+	{Name: "limits.transaction-idle", Reload: true, Default: "10m", Help: "`TIME` without an operation after which an LDAP transaction is aborted, 0 for never"},
+	{Name: "limits.idle", Reload: true, Default: "1h", Help: "`TIME` after which a silent connection is closed, 0 for never"},
+	{Name: "limits.unbound", Reload: true, Default: "0s", Help: "`TIME` that a connection may be without a bound identity, 0 for no limit"},
+	{Name: "limits.handshake", Reload: true, Default: "10s", Help: "`TIME` that a TLS handshake or a PROXY header may take"},
+	{Name: "limits.write", Reload: true, Default: "5m", Help: "`TIME` in which a client must accept 64 KiB of its answers, 0 for never; a tenth of it while more than 256 clients are slow"},
+	{Name: "limits.keep-alive", Reload: true, Default: "1m", Help: "`TIME` of silence after which TCP probes the client, 0 for never"},
+	{Name: "cache", Default: "0", Help: "`BYTES` of the cache: four fifths for entries and names, a fifth for the embedded store's blocks; 0 for a quarter of the machine's memory"},
+	{Name: "attribute-options", List: true, Help: "`OPTION` that attributes may have besides lang-..., binary and phonetic; with a hyphen at its end, all options that begin with it"},
+	{Name: "lease", Default: "10s", Help: "`TIME` after which other servers of a shared store recover what a silent server left"},
+	{Name: "drift", Default: "1m", Help: "`TIME` that this server's clock may be ahead of a shared store's clock before the server stops writing"},
+	{Name: "retention", Default: "168h", Help: "`TIME` that the past stays readable, 0 for no limit"},
+	{Name: "branches.age", Default: "720h", Help: "`TIME` after which a branch is parked (the past since its base is no longer kept for it), but not before retention; 0 for never"},
+	{Name: "archive.to", Help: "`PLACE` to archive an embedded store at: a folder, or s3://ENDPOINT/BUCKET/PREFIX"},
+	{Name: "archive.every", Default: "24h", Help: "`TIME` between two bases, the copies of the whole store at which restores begin"},
+	{Name: "archive.lag", Default: "10s", Help: "`TIME` after which a commit is archived"},
+	{Name: "archive.keep", Default: "720h", Help: "`TIME` for which any moment can be restored, 0 for no limit"},
+	{Name: "archive.recipients", List: true, Help: "`RECIPIENT` (age1...) who can read the archive; the server cannot"},
+	{Name: "archive.clear", Default: "false", Help: "`BOOL`: permit an archive in a bucket without recipients, although it contains password hashes"},
+	{Name: "archive.drill", Default: "168h", Help: "`TIME` between two drills, which restore the archive and compare it with the store, 0 for none"},
+	{Name: "archive.identity", Help: "`FILE` with the identity that reads a sealed archive, for drills and for a standby; without it the server runs no drills of a sealed archive"},
+	{Name: "standby.from", Help: "`PLACE` of the archive of another server; this server is a standby of that server until it is promoted"},
+	{Name: "standby.primary", Reload: true, List: true, Help: "`URL`, ldap://HOST or ldaps://HOST:PORT, of the server that clients are referred to for changes while this one is a standby"},
+	{Name: "compaction", Default: "24h", Help: "least `TIME` between two major compactions of an HBase table, which free the space of removed data; 0 for none"},
+	{Name: "grace-period", Default: "10s", Help: "`TIME` that running operations get when the server is stopped"},
+	{Name: "log.level", Reload: true, Default: "info", Help: "`LEVEL`: debug, info, warn or error"},
+	{Name: "log.format", Default: "text", Help: "`FORMAT`: text or json"},
+	{Name: "log.access", Help: "`FILE` for a JSON line of every operation and connection, - for standard error"},
+	{Name: "log.access-size", Default: "256MiB", Help: "`BYTES` after which the access log continues in a new file"},
+	{Name: "log.access-keep", Default: "10", Help: "`FILES` of the access log to keep, compressed, besides the newest; 0 for all"},
+	{Name: "test.in-flight", Default: "0s", Test: true, Help: "for tests only: `TIME` after which a write is taken to have landed or to be lost for good, 0 for the default; too short a one may leave cells of what was given up"},
+	{Name: "test.clock", Default: "0s", Test: true, Help: "for tests only: `TIME`, perhaps negative, by which this server's clock is put forward for what it commits"},
+	{Name: "log.slow", Reload: true, Default: "1s", Help: "`TIME` from which an operation counts as slow and is logged with its plan, 0 for none"},
+	{Name: "status.listen", Help: "`URL`, http://HOST:PORT, for /metrics, /live, /ready and /servers; these pages name no entries"},
+	{Name: "trace.endpoint", Help: "`URL`, such as http://127.0.0.1:4318, of a collector that receives traces by OTLP over HTTP"},
+	{Name: "trace.ratio", Default: "0.01", Help: "`RATIO` of operations to trace, from 0 to 1; slow and failed ones are always sent"},
+}
+
+func findKey(name string) *Key {
+	i := slices.IndexFunc(Keys, func(k Key) bool { return k.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &Keys[i]
+}
+
+func (r *reader) text(key string) string { return r.ko.String(key) }
+
+func (r *reader) values(k Key) []string {
+	if k.List {
+		return r.ko.Strings(k.Name)
+	}
+	return []string{r.text(k.Name)}
+}
+
+func (r *reader) list(key string, check func(string) error) []string {
+	items := r.ko.Strings(key)
+	for _, s := range items {
+		if err := check(s); err != nil {
+			r.fail(key, "%v", err)
+		}
+	}
+	return items
+}
+
+func checkURL(s string) error {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if ok && rest != "" && slices.Contains([]string{"ldap", "ldaps", "ldapi"}, scheme) {
+		return nil
+	}
+	return fmt.Errorf("%q is not a URL to listen on: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH", s)
+}
+
+// statusURL reads the URL of the status listener. "" means that there is no listener.
+func (r *reader) statusURL(key string) string {
+	s := r.text(key)
+	u, err := url.Parse(s)
+	if s != "" && (err != nil || u.Scheme != "http" || u.Port() == "" || s != "http://"+u.Host) {
+		r.fail(key, "%q is not http://HOST:PORT", s)
+	}
+	return s
+}
+
+// traces reads where traces are sent.
+func (r *reader) traces() Trace {
+	t := Trace{Endpoint: strings.TrimSuffix(r.text("trace.endpoint"), "/")}
+	u, err := url.Parse(t.Endpoint)
+	if t.Endpoint != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || t.Endpoint != u.Scheme+"://"+u.Host+u.Path) {
+		r.fail("trace.endpoint", "%q is not http://HOST:PORT or https://HOST:PORT", t.Endpoint)
+	}
+	t.Ratio, err = strconv.ParseFloat(r.text("trace.ratio"), 64)
+	if err != nil || !(t.Ratio >= 0 && t.Ratio <= 1) {
+		r.fail("trace.ratio", "%q is not a number from 0 to 1", r.text("trace.ratio"))
+	}
+	return t
+}
+
+// checkServer checks the URL of a server. It must contain a scheme and a host, and
+// nothing behind them.
+func checkServer(s string) error {
+	u, err := url.Parse(s)
+	if err == nil && (u.Scheme == "ldap" || u.Scheme == "ldaps") && s == u.Scheme+"://"+u.Host && u.Hostname() != "" {
+		return nil
+	}
+	return fmt.Errorf("%q is not the URL of a server: ldap://HOST[:PORT] or ldaps://HOST[:PORT]", s)
+}
+
+// networks reads a list of networks. A single address is read as a network that
+// contains only that address.
+func (r *reader) networks(key string) []netip.Prefix {
+	var networks []netip.Prefix
+	r.list(key, func(s string) error {
+		n, err := netip.ParsePrefix(s)
+		if a, e := netip.ParseAddr(s); e == nil {
+			n, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		networks = append(networks, n.Masked())
+		if err != nil {
+			return fmt.Errorf("%q is not a network such as 10.0.0.0/8 or an address", s)
+		}
+		return nil
+	})
+	return networks
+}
+
+// checkOption checks a tagging option (RFC 4512, 2.5).
+func checkOption(s string) error {
+	bad := func(c rune) bool {
+		return c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+	}
+	if s == "" || s == "-" || strings.ContainsFunc(s, bad) {
+		return fmt.Errorf("%q is not an attribute option, which is made of letters, digits and hyphens", s)
+	}
+	return nil
+}
+
+func checkDN(s string) error {
+	if name, err := dn.Parse(s); err != nil {
+		return fmt.Errorf("%q is not a DN: %v", s, err)
+	} else if len(name) == 0 {
+		return fmt.Errorf("an empty DN")
+	}
+	return nil
+}
+
+func (r *reader) oneOf(key string, choices ...string) string {
+	s := r.text(key)
+	if !slices.Contains(choices, s) {
+		r.fail(key, "%q is none of %s", s, strings.Join(choices, ", "))
+	}
+	return s
+}
+
+func (r *reader) count(key string) int {
+	return r.countOf(key, r.text(key))
+}
+
+func (r *reader) countOf(key, s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		r.fail(key, "%q is not a count", s)
+	}
+	return n
+}
+
+func (r *reader) duration(key string) time.Duration { return r.durationOf(key, r.text(key)) }
+
+// offset reads a duration that may be negative.
+func (r *reader) offset(key string) time.Duration {
+	d, err := time.ParseDuration(r.text(key))
+	if err != nil {
+		r.fail(key, "%q is not a time such as -90s or 10m", r.text(key))
+	}
+	return d
+}
+
+func (r *reader) durationOf(key, s string) time.Duration {
+	if s == "0" {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		r.fail(key, "%q is not a time such as 90s, 10m or 1h", s)
+	}
+	return d
+}
+
+var units = []struct {
+	suffix string
+	bytes  int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"", 1}}
+
+func (r *reader) size(key string) int64 { return r.sizeOf(key, r.text(key)) }
+
+func (r *reader) sizeOf(key, s string) int64 {
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 32)
+		if u.bytes == 1 {
+			n, err = strconv.ParseInt(digits, 10, 62)
+		}
+		if err == nil && n >= 0 {
+			return n * u.bytes
+		}
+		break
+	}
+	r.fail(key, "%q is not a size such as 4096, 16MiB or 1GiB", s)
+	return 0
+}

@@ -1,0 +1,236 @@
+package plan
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+const (
+	firstPage = 64    // candidates of each part in the first page
+	pageGrows = 4     // factor by which pages grow
+	lastPage  = 16384 // largest page of a part that does not look up one value
+	// another part is read if it is at most this many times as long as the shortest
+	alikeUpTo = 4
+	// an outdated set is updated if it is at most this many times as long as the shortest
+	staleUpTo = 64
+)
+
+// longestValue is the number of candidates in the largest page of a part that looks up
+// one value. The index keeps the entries of such a value in memory. While a page of this
+// size is read, it occupies 16 MiB. longestValue is a variable so that tests can change
+// it.
+var longestValue = 1 << 18
+
+// An intersection yields at least the candidates that all parts yield. It marks a candidate
+// Maybe if it has not read all parts, or if the parts do not cover the whole filter. A part is
+// short if the largest page that is read of the part contains all candidates of the part.
+type intersection struct {
+	parts []Access // cheapest kind first
+	whole bool     // the parts cover the whole filter
+	seen  int
+	led   Access // the leading part, for Describe
+}
+
+func (a *intersection) sort() {
+	slices.SortStableFunc(a.parts, func(x, y Access) int { return int(x.rank()) - int(y.rank()) })
+}
+
+func (a *intersection) rank() rank { return a.parts[0].rank() }
+
+func (a *intersection) distinct() bool { return false }
+
+// Run streams the candidates of the shortest part, without those that are missing in another
+// part that was read to its end. If no part is short, Run streams the first part.
+func (a *intersection) Run(ctx context.Context, r table.Reader, _ []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		list, short, err := a.list(ctx, r)
+		if err != nil {
+			yield(index.Candidate{}, err)
+			return
+		}
+		if !short {
+			a.stream(ctx, r, yield)
+			return
+		}
+		for _, c := range list {
+			a.seen++
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// list reads the shortest part and, if that part has more than one candidate, all other parts
+// of about the same length. It returns the candidates that are in each of these parts (see
+// narrow). If no part is short, list returns false. The caller must then stream one part and
+// mark its candidates Maybe.
+func (a *intersection) list(ctx context.Context, r table.Reader) (list []index.Candidate, short bool, err error) {
+	lead, list, err := a.shortest(ctx, r)
+	if err != nil || lead < 0 {
+		return nil, false, err
+	}
+	a.led = a.parts[lead]
+	list, whole, err := a.narrow(ctx, r, lead, list)
+	for i := range list {
+		list[i].Maybe = list[i].Maybe || !whole
+	}
+	return list, true, err
+}
+
+// shortest reads the parts in turn, in growing pages, until one part ends. It returns the
+// index of that part, or -1 if no part ends.
+func (a *intersection) shortest(ctx context.Context, r table.Reader) (int, []index.Candidate, error) {
+	for n := firstPage; n <= longestValue; n *= pageGrows {
+		for i, p := range a.parts {
+			if n == firstPage && i > 0 && p.rank() > rankSome && a.parts[0].rank() <= rankSome {
+				continue // read the parts that look up one value first: they are likely to end soon
+			}
+			if n > lastPage && !isValue(p) {
+				continue
+			}
+			list, ended, err := collect(ctx, r, p, n)
+			if err != nil || ended {
+				return i, list, err
+			}
+		}
+	}
+	return -1, nil, nil
+}
+
+func isValue(a Access) bool {
+	l, ok := a.(*lookup)
+	return ok && l.isValue()
+}
+
+func (a *intersection) stream(ctx context.Context, r table.Reader, yield func(index.Candidate, error) bool) {
+	a.led = a.parts[0]
+	for c, err := range a.led.Run(ctx, r, nil) {
+		a.seen++
+		c.Maybe = true
+		if !yield(c, err) || err != nil {
+			return
+		}
+	}
+}
+
+// narrow removes from list the candidates that are missing in other parts. From each other part
+// it reads at most alikeUpTo times as many candidates as list contains. If a part has more,
+// narrow ignores the part. The second result reports whether all remaining candidates that are
+// not marked Maybe match the filter.
+func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, list []index.Candidate) ([]index.Candidate, bool, error) {
+	whole := a.whole
+	for i, p := range a.parts {
+		if i == lead || len(list) == 0 {
+			continue
+		}
+		if len(list) == 1 {
+			whole = false // testing one entry is cheaper than reading a list
+			continue
+		}
+		other, ended, err := collect(ctx, r, p, alikeUpTo*len(list))
+		if err != nil {
+			return nil, false, err
+		}
+		if !ended {
+			whole = false
+			continue
+		}
+		list = keep(list, other)
+	}
+	return list, whole, nil
+}
+
+// keep returns the candidates that are in both lists.
+func keep(list, other []index.Candidate) []index.Candidate {
+	in := make(map[entry.ID]bool, len(other)) // maps an id to its candidate's Maybe
+	for i := range other {
+		in[other[i].ID] = other[i].Maybe || in[other[i].ID]
+	}
+	kept := list[:0]
+	for _, c := range list {
+		if maybe, ok := in[c.ID]; ok {
+			c.Maybe = c.Maybe || maybe
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// collect reads up to n candidates of an access and reports whether there are no more.
+func collect(ctx context.Context, r table.Reader, a Access, n int) (list []index.Candidate, ended bool, err error) {
+	for c, err := range a.Run(ctx, r, nil) {
+		if err != nil {
+			return nil, false, err
+		}
+		if len(list) == n {
+			return list, false, nil
+		}
+		c.Position = nil
+		list = append(list, c)
+	}
+	return list, true, nil
+}
+
+func (a *intersection) Describe(b *strings.Builder, indent int, counted bool) {
+	line(b, indent, "all of%s", yielded(a.seen, counted))
+	for _, p := range a.parts {
+		if p == a.led {
+			line(b, indent+1, "leading:")
+		}
+		p.Describe(b, indent+1, counted)
+	}
+}
+
+func (a *intersection) Indexes(uses []Use) []Use {
+	if a.led != nil {
+		return a.led.Indexes(uses)
+	}
+	return a.parts[0].Indexes(uses)
+}
+
+// The type once is an access that runs another access, and drops the candidates that it has
+// already yielded. A candidate's position is its number in the stream. To continue behind a
+// position, it runs the other access again from the start and skips that many candidates
+// without reading their entries. At one revision the other access yields the same candidates in
+// the same order.
+type once struct{ of Access }
+
+func (a *once) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {
+	return func(yield func(index.Candidate, error) bool) {
+		skip, _ := binary.Uvarint(after)
+		seen := map[entry.ID]struct{}{}
+		var position []byte
+		for c, err := range a.of.Run(ctx, r, nil) {
+			if err == nil {
+				if _, again := seen[c.ID]; again {
+					continue
+				}
+				seen[c.ID] = struct{}{}
+				if uint64(len(seen)) <= skip {
+					continue
+				}
+				position = binary.AppendUvarint(position[:0], uint64(len(seen)))
+				c.Position = position
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (a *once) rank() rank     { return a.of.rank() }
+func (a *once) distinct() bool { return true }
+
+func (a *once) Describe(b *strings.Builder, indent int, counted bool) {
+	a.of.Describe(b, indent, counted)
+}
+
+func (a *once) Indexes(uses []Use) []Use { return a.of.Indexes(uses) }

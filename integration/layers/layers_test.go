@@ -1,0 +1,241 @@
+// Package layers checks the order of packages: a package imports only packages that precede
+// it in the variable order.
+package layers
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/seed-4dac0d86/ldapd"
+
+// order is the order of packages in docs/design/architecture.md, without the packages
+// for tests and tools. Test files may import any package.
+var order = strings.Fields(`
+	store/pause partition/bounded directory/auth/reread cmd/ldapd/internal/passwordlist store/span dn/short ldap/ber dn schema schema/entry filter ldap/op
+	ldap/wire ldap/control ldap/ldif tools/schemafile
+	store/table ldap/monitor store/lsm store/hbase partition/internal/load/spill ldap/server/peer
+	master tree index index/existence index/rowindex index/colindex index/plan
+	store/revision store/journal store/archive store/snapshots store/txn
+	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
+	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
+	partition/internal/erase partition/internal/feed partition/internal/view partition/internal/branch partition
+	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/referrers partition/usage partition/follow partition/views partition/branches
+	partition/transfer partition/maintain partition/history directory/account directory/auth directory/acl tools/aclimport/draft tools/aclimport/aci tools/aclimport/olc tools/aclimport directory/access tools/bulk tools/migrate
+	cmd/ldapd/internal/hasher
+	directory/internal/known directory/internal/accesslog directory/internal/transaction directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/ledger directory/internal/request
+	directory/internal/collective directory/internal/membership directory/internal/filters directory/internal/identify directory/internal/gate directory/internal/password
+	directory/internal/bind directory/internal/show directory/internal/results directory/internal/virtual
+	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch
+	directory/internal/write directory
+	ldap/server cmd/ldapd/internal/status cmd/ldapd/internal/tracing
+	cmd/ldapd/internal/certs cmd/ldapd/internal/config cmd/ldapd/internal/handoff cmd/ldapd/internal/wallclock cmd/ldapd
+`)
+
+// rooms are the folders at the top, in the same order: a room imports only rooms before it.
+var rooms = strings.Fields("dn schema filter store ldap master tree index partition directory tools cmd")
+
+// aside are packages that only tests may import.
+var aside = []string{"cmd/hbase-dev", "store/table/tabletest", "directory/auth/authtest", "store/lsm/lsmtest", "store/hbase/hbasetest", "ldap/server/certstest", "integration/isolation", "integration/layers", "store/txn/model", "ldap/wire/wiretest", "integration", "deploy/packages"}
+
+func TestImportsGoUp(t *testing.T) {
+	seen := map[string]bool{}
+	walk(t, func(pkg, path string) {
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		seen[pkg] = true
+		check(t, pkg, path)
+	})
+	for _, p := range order {
+		if !seen[p] {
+			t.Errorf("package %s is in the order but not in the tree", p)
+		}
+	}
+}
+
+// walk calls f for every Go file of the tree, with the file's package and path. It skips
+// hidden folders and folders of data.
+func walk(t *testing.T, f func(pkg, path string)) {
+	t.Helper()
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.Name() == "testdata" || d.Name() == "data") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		pkg, err := filepath.Rel("../..", filepath.Dir(path))
+		f(filepath.ToSlash(pkg), path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestImportsAreGrouped checks that imports are in three groups: the standard library,
+// other modules, and this module.
+func TestImportsAreGrouped(t *testing.T) {
+	walk(t, func(_, path string) {
+		files := token.NewFileSet()
+		f, err := parser.ParseFile(files, path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 1; i < len(f.Imports); i++ {
+			before, this := f.Imports[i-1], f.Imports[i]
+			gap := files.Position(this.Pos()).Line-files.Position(before.End()).Line > 1
+			switch a, b := group(before.Path.Value), group(this.Path.Value); {
+			case a > b:
+				t.Errorf("%s: %s stands behind %s", path, this.Path.Value, before.Path.Value)
+			case gap != (a != b):
+				t.Errorf("%s: an empty line before %s: %v", path, this.Path.Value, gap)
+			}
+		}
+	})
+}
+
+// group returns the number of the group to which a quoted import path belongs.
+func group(quoted string) int {
+	name, _ := strconv.Unquote(quoted)
+	first, _, _ := strings.Cut(name, "/")
+	switch {
+	case strings.HasPrefix(name, module+"/"):
+		return 2
+	case strings.Contains(first, "."):
+		return 1
+	}
+	return 0
+}
+
+func check(t *testing.T, pkg, path string) {
+	if isAside(pkg) {
+		return
+	}
+	mine := slices.Index(order, pkg)
+	if mine < 0 {
+		t.Errorf("package %s has no place in the order", pkg)
+		return
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range f.Imports {
+		name, _ := strconv.Unquote(i.Path.Value)
+		name, ours := strings.CutPrefix(name, module+"/")
+		if !ours {
+			continue
+		}
+		if other := slices.Index(order, name); other < 0 || other >= mine {
+			t.Errorf("%s imports %s, which is not above it", path, name)
+		}
+		if slices.Index(rooms, room(name)) > slices.Index(rooms, room(pkg)) {
+			t.Errorf("%s imports %s, whose folder at the top is not before its own", path, name)
+		}
+	}
+}
+
+// room returns the folder at the top that contains a package.
+func room(pkg string) string {
+	top, _, _ := strings.Cut(pkg, "/")
+	return top
+}
+
+func isAside(pkg string) bool {
+	return slices.ContainsFunc(aside, func(a string) bool { return pkg == a || strings.HasPrefix(pkg, a+"/") })
+}
+
+// TestMapIsWhole checks that docs/design/architecture.md names every package.
+func TestMapIsWhole(t *testing.T) {
+	text, err := os.ReadFile("../../docs/design/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range slices.Concat(order, aside) {
+		if !strings.Contains(string(text), "`"+p+"`") {
+			t.Errorf("docs/design/architecture.md does not name package %s", p)
+		}
+	}
+}
+
+// TestPartitionIsThin checks that package partition stays small, because many packages
+// access the directory only through package partition. A function that only a few
+// packages need belongs in a package beside partition.
+func TestPartitionIsThin(t *testing.T) {
+	files, err := filepath.Glob("../../partition/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			names = append(names, declared(d)...)
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !ast.IsExported(name) })
+	if most := 110; len(names) > most {
+		t.Errorf("package partition has %d exported names and methods, more than %d: %s", len(names), most, strings.Join(names, " "))
+	}
+}
+
+// declared returns the names that a declaration declares.
+func declared(d ast.Decl) (names []string) {
+	if f, ok := d.(*ast.FuncDecl); ok {
+		return []string{f.Name.Name}
+	}
+	for _, s := range d.(*ast.GenDecl).Specs {
+		switch s := s.(type) {
+		case *ast.TypeSpec:
+			names = append(names, s.Name.Name)
+		case *ast.ValueSpec:
+			for _, id := range s.Names {
+				names = append(names, id.Name)
+			}
+		}
+	}
+	return names
+}
+
+// TestDecisionsAreListed checks that the index of decisions names every page.
+func TestDecisionsAreListed(t *testing.T) {
+	text, err := os.ReadFile("../../docs/decisions/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("../../docs/decisions/0*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, p := range pages {
+		name := filepath.Base(p)
+		if !strings.Contains(string(text), "("+name+")") {
+			t.Errorf("docs/decisions/README.md does not list %s", name)
+		}
+		if n := name[:4]; seen[n] {
+			t.Errorf("two decisions have the number %s", n)
+		} else {
+			seen[n] = true
+		}
+	}
+}

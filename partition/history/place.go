@@ -1,0 +1,98 @@
+package history
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// spot returns the place of an entry at this point of the walk. It returns nil if the
+// entry does not exist.
+func (w *walk) spot(ctx context.Context, id entry.ID) (*spot, error) {
+	if at, ok := w.moved[id]; ok {
+		return at, nil
+	}
+	node, err := past.Node(ctx, w.From, id)
+	if err != nil || node == nil {
+		return nil, err
+	}
+	return &spot{slot{node.Parent, node.NormRDN}, node.UpRDN}, nil
+}
+
+// holder returns the entry that has a name at this point of the walk. taken is false if
+// no entry has the name.
+func (w *walk) holder(ctx context.Context, at slot) (id entry.ID, taken bool, err error) {
+	if id, ok := w.taken[at]; ok {
+		return id, id != entry.Root, nil
+	}
+	return past.Child(ctx, w.From, at.parent, at.norm)
+}
+
+// put records the new place of an entry. A nil place means that the entry is deleted.
+func (w *walk) put(ctx context.Context, id entry.ID, at *spot) error {
+	was, err := w.spot(ctx, id)
+	if err != nil {
+		return err
+	}
+	if was != nil {
+		w.taken[was.slot] = entry.Root
+		if w.moved[id] != nil {
+			w.come[was.parent]--
+		}
+	}
+	if at != nil {
+		w.taken[at.slot] = id
+		w.come[at.parent]++
+	}
+	w.moved[id] = at
+	return nil
+}
+
+// name returns the name of an entry at this point of the walk.
+func (w *walk) name(ctx context.Context, id entry.ID) (string, error) {
+	at, err := w.spot(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if at == nil {
+		return "", table.ErrCorrupt
+	}
+	if at.parent == entry.Root {
+		return at.rdn, nil
+	}
+	above, err := w.name(ctx, at.parent)
+	return at.rdn + "," + above, err
+}
+
+// definitions returns the attributes of a subschema that contain definitions.
+func definitions(e *entry.Entry) (as []entry.Attribute) {
+	for _, a := range e.Attributes {
+		if a.Type.Operational() && isUsers(a.Type) && a.Type.Name() != "subtreeSpecification" {
+			as = append(as, a)
+		}
+	}
+	return as
+}
+
+// definitionChanges returns modifications that delete and add definitions of one kind.
+func definitionChanges(before, after *entry.Entry, description string) (changes []op.Modification) {
+	values := func(e *entry.Entry) [][]byte {
+		i := slices.IndexFunc(e.Attributes, func(a entry.Attribute) bool { return a.Description() == description })
+		if i < 0 {
+			return nil
+		}
+		return e.Attributes[i].Values
+	}
+	was, is := values(before), values(after)
+	for kind, vs := range map[op.ModKind][][]byte{op.ModDelete: without(was, is), op.ModAdd: without(is, was)} {
+		if len(vs) > 0 {
+			changes = append(changes, op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: description, Values: vs}})
+		}
+	}
+	slices.SortFunc(changes, func(a, b op.Modification) int { return int(b.Kind) - int(a.Kind) }) // deletes first
+	return changes
+}

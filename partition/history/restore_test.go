@@ -1,0 +1,222 @@
+package history_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/history"
+)
+
+func name(t testing.TB, s string) dn.DN {
+	t.Helper()
+	d, err := dn.Parse(s)
+	must(t, err)
+	return d
+}
+
+func restore(t testing.TB, p *partition.Partition, then *partition.Snapshot, o history.RestoreOptions, on string) (string, *history.Restored, error) {
+	t.Helper()
+	o.Name, o.By = name(t, on), partition.By{Name: "cn=admin"}
+	done, err := history.Restore(context.Background(), p, then, o)
+	if err != nil {
+		return "", nil, err
+	}
+	var lines []string
+	for _, r := range done.Records {
+		lines = append(lines, r.String())
+	}
+	return strings.Join(lines, "\n"), done, nil
+}
+
+const upheaval = `dn: uid=a,ou=people,dc=example,dc=com
+changetype: delete
+
+dn: uid=b,ou=people,dc=example,dc=com
+changetype: modrdn
+newrdn: uid=c
+deleteoldrdn: 1
+newsuperior: dc=example,dc=com
+
+dn: uid=a,ou=people,dc=example,dc=com
+changetype: add
+objectClass: inetOrgPerson
+uid: a
+cn: Another
+sn: One
+
+dn: uid=new,ou=people,dc=example,dc=com
+changetype: add
+objectClass: inetOrgPerson
+uid: new
+cn: New
+sn: New
+
+dn: ou=people,dc=example,dc=com
+changetype: modify
+replace: description
+description: new
+`
+
+// TestRestoreTree checks that a tree is restored in one commit, with the same ids.
+func TestRestoreTree(t *testing.T) {
+	for kind, store := range stores {
+		t.Run(kind, func(t *testing.T) {
+			p := newTree(t, store())
+			then := now(t, p)
+			was, err := then.Find(context.Background(), name(t, "uid=a,ou=people,dc=example,dc=com"))
+			must(t, err)
+			run(t, p, upheaval)
+			changed := dump(t, now(t, p))
+			o := history.RestoreOptions{Subtree: true, DryRun: true}
+			planned, done, err := restore(t, p, then, o, "ou=people,dc=example,dc=com")
+			must(t, err)
+			if done.Revision != 0 || dump(t, now(t, p)) != changed {
+				t.Error("a dry run changed something")
+			}
+			o.DryRun = false
+			before := p.Snapshot().Revision()
+			made, done, err := restore(t, p, then, o, "ou=people,dc=example,dc=com")
+			must(t, err)
+			if planned != made {
+				t.Errorf("planned:\n%s\nmade:\n%s", planned, made)
+			}
+			if d := cmp.Diff(dump(t, then), dump(t, now(t, p))); d != "" {
+				t.Errorf("not as it was: %s\nby:\n%s", d, made)
+			}
+			if done.Kept != 1 || len(done.Lost) != 0 || done.Revision <= before {
+				t.Errorf("%+v", done)
+			}
+			s := now(t, p)
+			is, err := s.Find(context.Background(), name(t, "uid=a,ou=people,dc=example,dc=com"))
+			must(t, err)
+			if is.ID != was.ID {
+				t.Errorf("entryUUID %s, was %s", is.ID, was.ID)
+			}
+			secrets, err := s.Secrets(context.Background(), is.ID)
+			if err != nil || len(secrets) != 1 || string(secrets[0].Values[0]) != "secret" {
+				t.Errorf("password: %v, %v", secrets, err)
+			}
+			commits := 0
+			for c, err := range changes.ShownAfter(context.Background(), s, before) {
+				must(t, err)
+				commits++
+				if c.Revision != done.Revision {
+					t.Errorf("another commit: %s", c.Message)
+				}
+			}
+			if commits != 1 {
+				t.Errorf("%d commits", commits)
+			}
+			again, done, err := restore(t, p, then, o, "ou=people,dc=example,dc=com")
+			must(t, err)
+			if again != "" || done.Revision != 0 {
+				t.Errorf("once more: %s", again)
+			}
+		})
+	}
+}
+
+func TestRestoreEntry(t *testing.T) {
+	p := newTree(t, stores["embedded"]())
+	then := now(t, p)
+	run(t, p, upheaval)
+	// An entry that was moved away is moved back.
+	got, _, err := restore(t, p, then, history.RestoreOptions{}, "uid=b,ou=people,dc=example,dc=com")
+	must(t, err)
+	if want := `renamed: "uid=c,dc=example,dc=com" to "uid=b,ou=people,dc=example,dc=com"`; got != want {
+		t.Errorf("got %s", got)
+	}
+	// Another entry has the name of the entry to restore.
+	if _, _, err = restore(t, p, then, history.RestoreOptions{}, "uid=a,ou=people,dc=example,dc=com"); !errors.Is(err, history.ErrTaken) {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	if _, _, err = restore(t, p, then, history.RestoreOptions{}, "uid=new,ou=people,dc=example,dc=com"); !errors.Is(err, history.ErrNone) {
+		t.Errorf("an entry that was not there: %v", err)
+	}
+	// The superior of the entry was deleted, or another entry has the superior's name
+	// now.
+	run(t, p, `dn: uid=a,ou=people,dc=example,dc=com
+changetype: delete
+
+dn: uid=b,ou=people,dc=example,dc=com
+changetype: delete
+
+dn: uid=new,ou=people,dc=example,dc=com
+changetype: delete
+
+dn: ou=people,dc=example,dc=com
+changetype: delete
+`)
+	if _, _, err = restore(t, p, then, history.RestoreOptions{}, "uid=a,ou=people,dc=example,dc=com"); !errors.Is(err, history.ErrParent) {
+		t.Errorf("nothing above: %v", err)
+	}
+	run(t, p, "dn: ou=people,dc=example,dc=com\nchangetype: add\nobjectClass: organizationalUnit\n")
+	got, _, err = restore(t, p, then, history.RestoreOptions{}, "uid=a,ou=people,dc=example,dc=com")
+	must(t, err)
+	if want := `came back: "uid=a,ou=people,dc=example,dc=com"`; got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestLog(t *testing.T) {
+	p := newTree(t, stores["embedded"]())
+	run(t, p, upheaval)
+	run(t, p, `dn: uid=c,dc=example,dc=com
+changetype: modify
+add: description
+description: x
+-
+delete: sn
+sn: Two
+-
+add: sn
+sn: Three
+-
+replace: userPassword
+userPassword: hidden
+`)
+	log := func(o history.LogOptions) string {
+		t.Helper()
+		o.Until = now(t, p)
+		var b bytes.Buffer
+		_, err := history.Log(context.Background(), p, &b, o)
+		must(t, err)
+		if strings.Contains(b.String(), "hidden") || strings.Contains(b.String(), "userPassword: ") {
+			t.Errorf("a password: %s", &b)
+		}
+		return b.String()
+	}
+	// The log of one entry contains its changes under all its names.
+	lines := strings.Split(strings.TrimSpace(log(history.LogOptions{Name: name(t, "uid=c,dc=example,dc=com")})), "\n")
+	want := []string{
+		`add "uid=b,ou=people,dc=example,dc=com" by "cn=admin" from 192.0.2.1:5 request 3/7`,
+		`modrdn "uid=b,ou=people,dc=example,dc=com" to "uid=c,dc=example,dc=com" by "cn=admin" from 192.0.2.1:5 request 3/7`,
+		`modify "uid=c,dc=example,dc=com" =sn +description =userPassword by "cn=admin" from 192.0.2.1:5 request 3/7`,
+	}
+	for i, l := range lines {
+		if _, text, _ := strings.Cut(l, "Z r"); i >= len(want) || !strings.HasSuffix(text, want[i]) {
+			t.Errorf("line %d: %s", i, l)
+		}
+	}
+	if len(lines) != len(want) {
+		t.Errorf("%d lines", len(lines))
+	}
+	// The log of one name contains the changes of two entries.
+	if got := strings.Count(log(history.LogOptions{Name: name(t, "UID=A,ou=people,dc=example,dc=com")}), "\n"); got != 3 {
+		t.Errorf("%d changes of a name: want add, delete, add", got)
+	}
+	if got := log(history.LogOptions{By: name(t, "cn=nobody")}); got != "" {
+		t.Errorf("by nobody: %s", got)
+	}
+	if all := log(history.LogOptions{JSON: true}); strings.Count(all, "\n") != 10 || !strings.Contains(all, `"secrets":["userPassword"]`) || !strings.Contains(all, `description: x`) {
+		t.Errorf("all as JSON: %s", all)
+	}
+}

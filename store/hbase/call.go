@@ -1,0 +1,179 @@
+package hbase
+
+import (
+	"fmt"
+
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// A getCall is a Get that stores its answer as versions. This avoids a gohbase message
+// for each cell.
+type getCall struct {
+	*hrpc.Get
+	versions []version
+}
+
+// DeserializeCellBlocks replaces g.versions instead of appending to it, because gohbase
+// deserializes again when it repeats a call.
+func (g *getCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, error) {
+	resp, ok := m.(*pb.GetResponse)
+	if !ok {
+		return 0, fmt.Errorf("answer to a Get is a %T", m)
+	}
+	res := resp.GetResult()
+	n := int(res.GetAssociatedCellCount())
+	vs, _, read, err := appendVersions(make([]version, 0, n+len(res.GetCell())), b, n)
+	// HBase answers a single Get without a cell block, because gohbase does not send its
+	// client version.
+	for _, c := range res.GetCell() {
+		if len(c.GetFamily()) != 1 {
+			return 0, errKeyValue
+		}
+		vs = append(vs, version{
+			family:    table.Family(c.Family[0]),
+			qualifier: c.Qualifier,
+			value:     c.Value,
+			revision:  table.Revision(c.GetTimestamp()),
+		})
+	}
+	g.versions = vs
+	return uint32(read), err
+}
+
+// appendVersions parses the n cells of one row at the beginning of b.
+func appendVersions(dst []version, b []byte, n int) (vs []version, row []byte, read int, err error) {
+	for range n {
+		r, v, size, err := parseKeyValue(b[read:])
+		if err != nil {
+			return dst, nil, read, err
+		}
+		row, dst, read = r, append(dst, v), read+size
+	}
+	return dst, row, read, nil
+}
+
+// A rawRow is a row as a scan returns it.
+type rawRow struct {
+	key      []byte
+	versions []version
+	partial  bool // more cells of the row may follow
+}
+
+// A scanCall is one page of a scan: a Scan that opens and closes its scanner. It adds
+// fields that gohbase's messages lack, and stores its answer as rawRows.
+type scanCall struct {
+	*hrpc.Scan
+	route     []byte // a key in the region that the call is sent to
+	exclusive bool   // the result begins after the start row
+	withStop  bool   // the result includes the stop row
+	reversed  bool
+	rows      []rawRow
+}
+
+// These are the numbers of fields that gohbase's older copy of Client.proto lacks.
+const (
+	fieldIncludeStart = 21 // Scan.include_start_row
+	fieldIncludeStop  = 22 // Scan.include_stop_row
+	fieldNeedCursor   = 24 // Scan.need_cursor_result
+	fieldCursor       = 12 // ScanResponse.cursor, in which the row is field 1
+)
+
+// Key returns the key by which gohbase chooses the region. In a reverse scan the start
+// row may be just after the end of that region, so Key returns s.route.
+func (s *scanCall) Key() []byte { return s.route }
+
+// ToProto returns the request. It adds the fields that gohbase does not have.
+func (s *scanCall) ToProto() proto.Message {
+	req, ok := s.Scan.ToProto().(*pb.ScanRequest)
+	if !ok || req.Scan == nil {
+		return req
+	}
+	b := appendBool(nil, fieldNeedCursor, true)
+	if s.exclusive {
+		b = appendBool(b, fieldIncludeStart, false)
+	}
+	if s.withStop {
+		b = appendBool(b, fieldIncludeStop, true)
+	}
+	req.Scan.ProtoReflect().SetUnknown(b)
+	if s.reversed {
+		// By default, a server loads families on demand: it first reads the families that the
+		// filter needs, and reads the other families only for rows that match. A server refuses
+		// a reverse scan that loads families on demand.
+		req.Scan.LoadColumnFamiliesOnDemand = proto.Bool(false)
+	}
+	return req
+}
+
+func appendBool(b []byte, field protowire.Number, v bool) []byte {
+	b = protowire.AppendTag(b, field, protowire.VarintType)
+	return protowire.AppendVarint(b, protowire.EncodeBool(v))
+}
+
+// DeserializeCellBlocks replaces s.rows instead of appending to it, because gohbase
+// deserializes again when it repeats a call.
+func (s *scanCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, error) {
+	resp, ok := m.(*pb.ScanResponse)
+	if !ok {
+		return 0, fmt.Errorf("answer to a Scan is a %T", m)
+	}
+	counts, partial := resp.GetCellsPerResult(), resp.GetPartialFlagPerResult()
+	if len(counts) != len(partial) {
+		return 0, fmt.Errorf("answer to a Scan has %d rows and %d flags", len(counts), len(partial))
+	}
+	total := 0
+	for _, n := range counts {
+		total += int(n)
+	}
+	all := make([]version, 0, total)
+	rows := make([]rawRow, 0, len(counts))
+	read := 0
+	for i, n := range counts {
+		vs, key, size, err := appendVersions(all[len(all):], b[read:], int(n))
+		if err != nil {
+			return 0, err
+		}
+		read += size
+		if n > 0 {
+			rows = append(rows, rawRow{key: key, versions: vs, partial: partial[i]})
+			all = all[:len(all)+len(vs)]
+		}
+	}
+	s.rows = rows
+	return uint32(read), nil
+}
+
+// cursor returns the position of the server in an answer without rows: the row that the
+// server has reached. It returns nil if the answer has no position.
+func cursor(resp *pb.ScanResponse) []byte {
+	msg := field(resp.ProtoReflect().GetUnknown(), fieldCursor)
+	return field(msg, 1)
+}
+
+// field returns a length-delimited field of an encoded message.
+func field(b []byte, want protowire.Number) []byte {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return nil
+		}
+		b = b[n:]
+		if num == want && typ == protowire.BytesType {
+			v, n := protowire.ConsumeBytes(b)
+			if n < 0 {
+				return nil
+			}
+			return v
+		}
+		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
+			return nil
+		}
+		b = b[n:]
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package hbase
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tsuna/gohbase"
+	"github.com/tsuna/gohbase/hrpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// A conn provides a gohbase client, and replaces the client after an outage.
+type conn struct {
+	target  Target
+	timeout time.Duration
+	log     *slog.Logger
+
+	client   atomic.Pointer[client]
+	watching atomic.Bool     // a goroutine waits until the cluster answers
+	life     context.Context // ends when the conn is closed
+	end      context.CancelFunc
+	wg       sync.WaitGroup
+}
+
+// A client is one gohbase client and its connections.
+type client struct {
+	gohbase.Client
+	raw gohbase.RPCClient
+	lines
+}
+
+// dial waits until the cluster answers, and returns a conn with a client.
+func dial(ctx context.Context, t Target, o Options) (*conn, error) {
+	life, end := context.WithCancel(context.Background())
+	c := &conn{target: t, timeout: o.Timeout, log: o.Log, life: life, end: end}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	if err := c.await(ctx); err != nil {
+		end()
+		return nil, err
+	}
+	cl, err := c.newClient()
+	if err != nil {
+		end()
+		return nil, err
+	}
+	c.client.Store(cl)
+	return c, nil
+}
+
+// await probes the cluster until it answers or ctx ends.
+func (c *conn) await(ctx context.Context) error {
+	pause := 50 * time.Millisecond
+	for {
+		err := probe(ctx, c.target)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("hbase: %w: %w", table.ErrUnavailable, err)
+		case <-time.After(pause):
+			pause = min(2*pause, time.Second)
+		}
+	}
+}
+
+func (c *conn) options() []gohbase.Option {
+	return []gohbase.Option{
+		gohbase.ZookeeperRoot(c.target.Root),
+		gohbase.ZookeeperTimeout(max(c.timeout, time.Second)),
+		gohbase.EffectiveUser(c.target.User),
+		gohbase.RegionLookupTimeout(c.timeout),
+		gohbase.RegionReadTimeout(c.timeout),
+		// A queue of size 1 makes gohbase send each call at once. By default, gohbase waits 20
+		// ms for more calls to send in the same batch. This store needs no such wait, because
+		// it passes many calls to gohbase as one batch.
+		gohbase.RpcQueueSize(1),
+		gohbase.Logger(slog.New(debugOnly{c.log.Handler()})),
+	}
+}
+
+func (c *conn) newClient() (*client, error) {
+	cl := &client{}
+	cl.Client = gohbase.NewClient(c.target.zk(), append(c.options(), gohbase.RegionDialer(cl.lines.dial))...)
+	raw, ok := cl.Client.(gohbase.RPCClient)
+	if !ok {
+		return nil, fmt.Errorf("hbase: this gohbase has no raw calls")
+	}
+	cl.raw = raw
+	return cl, nil
+}
+
+func (cl *client) close() {
+	cl.Client.Close()
+	cl.lines.close()
+}
+
+// lines are the connections of a gohbase client. The list is needed to close all
+// connections of a closed client: if a client is closed while it looks up a region, it
+// continues the look-up and opens another connection.
+type lines struct {
+	mu     sync.Mutex
+	closed bool
+	open   map[*line]struct{}
+}
+
+// A line is one connection. It embeds the TCP connection itself, because gohbase writes
+// from several goroutines and relies on writev.
+type line struct {
+	*net.TCPConn
+	of *lines
+}
+
+// Close closes the connection and removes the line from its list.
+func (n *line) Close() error {
+	n.of.mu.Lock()
+	delete(n.of.open, n)
+	n.of.mu.Unlock()
+	return n.TCPConn.Close()
+}
+
+func (l *lines) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return c, nil
+	}
+	n := &line{tcp, l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		time.AfterFunc(time.Second, func() { n.Close() })
+	}
+	if l.open == nil {
+		l.open = map[*line]struct{}{}
+	}
+	l.open[n] = struct{}{}
+	return n, nil
+}
+
+func (l *lines) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for n := range l.open {
+		n.TCPConn.Close()
+	}
+	l.open = nil
+}
+
+func (c *conn) close() {
+	c.end()
+	c.wg.Wait()
+	if cl := c.client.Swap(nil); cl != nil {
+		cl.close()
+	}
+}
+
+// do runs one call with the deadline of the conn and classifies its error.
+func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Context, *client) error) error {
+	cl := c.client.Load()
+	if cl == nil {
+		return fmt.Errorf("hbase: %s %s: %w", op, name, table.ErrClosed)
+	}
+	limited, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	err := f(limited, cl)
+	if err == nil {
+		return nil
+	}
+	switch {
+	case c.client.Load() == nil:
+		err = table.ErrClosed
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case limited.Err() != nil:
+		c.suspect(cl)
+		err = fmt.Errorf("%w: no answer within %v", table.ErrUnavailable, c.timeout)
+	default:
+		err = classify(err)
+	}
+	return fmt.Errorf("hbase: %s %s: %w", op, name, err)
+}
+
+// send makes one raw call.
+func (cl *client) send(rpc hrpc.Call) (proto.Message, error) { return cl.raw.SendRPC(rpc) }
+
+// suspect records that a call on cl got no answer. It starts a goroutine that waits until the
+// cluster answers a probe. After that, all calls use a fresh client, because the old client may
+// sleep for half a minute before its next attempt.
+func (c *conn) suspect(cl *client) {
+	if c.client.Load() != cl || c.life.Err() != nil || !c.watching.CompareAndSwap(false, true) {
+		return
+	}
+	c.log.Warn("HBase does not answer", "store", c.target.String())
+	c.wg.Add(1)
+	go func() {
+		defer c.wg.Done()
+		defer c.watching.Store(false)
+		c.replace(cl)
+	}()
+}
+
+// replace waits until the cluster answers, and replaces the client old with a fresh one.
+func (c *conn) replace(old *client) {
+	for c.life.Err() == nil {
+		ctx, cancel := context.WithTimeout(c.life, c.timeout)
+		err := c.await(ctx)
+		cancel()
+		if err != nil {
+			continue
+		}
+		cl, err := c.newClient()
+		if err != nil || !c.client.CompareAndSwap(old, cl) {
+			return
+		}
+		c.log.Info("HBase answers again", "store", c.target.String())
+		// Calls that are still running on the old client may succeed. All of them have
+		// ended after one timeout.
+		time.AfterFunc(c.timeout, old.close)
+		return
+	}
+}

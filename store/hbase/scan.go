@@ -1,0 +1,340 @@
+package hbase
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/tsuna/gohbase/filter"
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
+
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+const (
+	// Pages grow from firstPage to lastPage rows, because many scans need few rows.
+	firstPage = 32
+	lastPage  = 2048
+)
+
+// afterAll is a key above all other keys. A reverse scan that begins at the end of a
+// table is sent to the region of afterAll, which is the last region. routeBefore appends
+// afterAll to a key to route a reverse scan to the region before a key.
+var afterAll = bytes.Repeat([]byte{0xff}, 64)
+
+// A scanner walks a range of rows page by page.
+type scanner struct {
+	t    *Table
+	get  *selection // selection for reading rows again by their keys
+	push push       // the conditions that the server tests
+
+	// The selection first is what pages return. The selection plain is what the caller
+	// requested. If they differ, the server leaves out cells, and rows are read again by
+	// their keys.
+	first, plain *selection
+
+	depth     int // number of versions of a column that pages return
+	reverse   bool
+	start     []byte // start of the next page
+	exclusive bool   // the next page begins after start
+	stop      []byte
+	route     []byte // a key of the region that the next page is sent to
+	size      int    // number of rows of the next page
+	left      int    // number of rows that the caller still needs; negative if all
+	done      bool
+}
+
+// Scan implements table.Table.
+func (t *Table) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
+	return func(yield func(table.Row, error) bool) {
+		sc, err := t.newScanner(ctx, r, &s)
+		if err != nil {
+			yield(table.Row{}, err)
+			return
+		}
+		sc.run(ctx, yield)
+	}
+}
+
+func (t *Table) newScanner(ctx context.Context, r table.Range, s *table.Select) (*scanner, error) {
+	h, err := t.shape(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sc := &scanner{t: t, depth: 1, reverse: s.Reverse, size: firstPage, left: -1}
+	if s.MaxRows > 0 {
+		sc.left = s.MaxRows
+	}
+	if sc.get, err = selectFor(h, s, false); err != nil {
+		return nil, err
+	}
+	if sc.plain, err = selectFor(h, s, true); err != nil {
+		return nil, err
+	}
+	if sc.push, err = pushdown(h, sc.plain, s); err != nil {
+		return nil, err
+	}
+	sc.first = sc.plain
+	if sc.push.cells != nil {
+		sc.first = sc.push.cells
+	}
+	sc.begin(r)
+	return sc, nil
+}
+
+func (sc *scanner) begin(r table.Range) {
+	empty := len(r.End) > 0 && bytes.Compare(r.Start, r.End) >= 0
+	sc.done = empty || sc.push.never
+	sc.start, sc.stop, sc.route = r.Start, r.End, r.Start
+	if sc.reverse {
+		sc.start, sc.stop, sc.route, sc.exclusive = r.End, r.Start, r.End, true
+		if len(sc.route) == 0 {
+			sc.route = afterAll
+		}
+	}
+}
+
+// run yields rows until there are no more, the caller stops the iteration, or an error
+// occurs.
+func (sc *scanner) run(ctx context.Context, yield func(table.Row, error) bool) {
+	for !sc.done && sc.left != 0 {
+		raw, err := sc.next(ctx)
+		if err != nil {
+			yield(table.Row{}, err)
+			return
+		}
+		rows, err := sc.rows(ctx, raw)
+		if err != nil {
+			yield(table.Row{}, err)
+			return
+		}
+		for i := range rows {
+			if len(rows[i].Cells) == 0 {
+				continue
+			}
+			if !yield(rows[i], nil) {
+				return
+			}
+			if sc.left--; sc.left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// rows converts the rows of a page. It reads a row again if the page did not return the
+// complete row.
+func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) {
+	total := 0
+	for i := range raw {
+		total += len(raw[i].versions)
+	}
+	rows := make([]table.Row, 0, len(raw))
+	cells := make([]table.Cell, 0, total)
+	var again []*table.Row
+	see := readView{view: sc.first.view}
+	for i := range raw {
+		at := len(cells)
+		var more bool
+		var err error
+		if cells, more, err = resolve(cells, raw[i].versions, &see, 0, 1); err != nil {
+			return nil, err
+		}
+		found, ok := sc.first.trim(cells[at:len(cells):len(cells)], raw[i].versions, sc.first.limit())
+		whole := ok && !more && !raw[i].partial
+		if whole && len(found) == 0 {
+			continue // all cells that the page returned of the row are deleted
+		}
+		rows = append(rows, table.Row{Key: raw[i].key, Cells: found})
+		if !whole || sc.first != sc.plain {
+			// The pointer stays valid, because rows never grows beyond its capacity.
+			again = append(again, &rows[len(rows)-1])
+		}
+	}
+	return rows, sc.reread(ctx, again, raw)
+}
+
+// reread fills rows by their keys. A row that is too wide for one answer is read in
+// pieces.
+func (sc *scanner) reread(ctx context.Context, again []*table.Row, raw []rawRow) error {
+	if len(again) == 1 && len(raw) == 1 && raw[0].partial {
+		return sc.t.page(ctx, again[0], sc.get)
+	}
+	return sc.t.fill(ctx, again, sc.get)
+}
+
+// next returns the next page, which may be empty.
+func (sc *scanner) next(ctx context.Context) ([]rawRow, error) {
+	call, resp, err := sc.ask(ctx)
+	if err != nil {
+		// The server may have spent its time searching a large region for a match.
+		// Without a filter it can answer faster.
+		if !errors.Is(err, table.ErrUnavailable) || !sc.unfilter() {
+			return nil, err
+		}
+		if call, resp, err = sc.ask(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if sc.reverse && len(sc.start) > 0 {
+		if end := call.Region().StopKey(); len(end) > 0 && bytes.Compare(end, sc.start) < 0 {
+			sc.route = end // this region ends before start, so another region is between
+			return nil, nil
+		}
+	}
+	rows := join(call.rows)
+	more := resp.GetMoreResultsInRegion()
+	if resp.MoreResults != nil && !resp.GetMoreResults() {
+		sc.done = true
+		return rows, nil
+	}
+	if more {
+		if n := len(rows); n > 1 && rows[n-1].partial {
+			rows = rows[:n-1]
+		}
+		return sc.advance(rows, resp)
+	}
+	sc.nextRegion(call.Region())
+	return rows, nil
+}
+
+// ask sends the call for one page.
+func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanResponse, err error) {
+	n := sc.size
+	if sc.left > 0 {
+		n = min(n, sc.left)
+	}
+	sc.size = min(4*sc.size, lastPage)
+	err = sc.t.store.conn.do(ctx, "scan", sc.t.full, func(ctx context.Context, cl *client) error {
+		opts := append(sc.first.options(sc.depth, sc.first.limit()), hrpc.NumberOfRows(uint32(n)), hrpc.CloseScanner())
+		if f := sc.filter(); f != nil {
+			opts = append(opts, hrpc.Filters(f))
+		}
+		if sc.reverse {
+			opts = append(opts, hrpc.Reversed())
+		}
+		s, err := hrpc.NewScanRange(ctx, sc.t.full, sc.start, sc.stop, opts...)
+		if err != nil {
+			return err
+		}
+		call = &scanCall{Scan: s, route: sc.route, exclusive: sc.exclusive, reversed: sc.reverse, withStop: sc.reverse && len(sc.stop) > 0}
+		m, err := cl.send(call)
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if resp, ok = m.(*pb.ScanResponse); !ok {
+			return fmt.Errorf("answer to a Scan is a %T", m)
+		}
+		return nil
+	})
+	return call, resp, err
+}
+
+// filter combines the filter of rows and the filter of cells.
+func (sc *scanner) filter() filter.Filter {
+	switch row, cells := sc.push.row, sc.first.columns; {
+	case row == nil:
+		return cells
+	case cells == nil:
+		return row
+	default:
+		return filter.NewList(filter.MustPassAll, row, cells)
+	}
+}
+
+// advance prepares the next page within a region that has more rows.
+func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) ([]rawRow, error) {
+	if n := len(rows); n > 0 {
+		sc.pass(rows[n-1].key)
+		return rows, nil
+	}
+	// The page has no rows: the server stopped after a time or an amount of data, and
+	// returned its position.
+	switch at := cursor(resp); {
+	case at != nil && !bytes.Equal(at, sc.start):
+		sc.start, sc.route, sc.exclusive = at, at, false
+		return nil, nil
+	case at != nil && !sc.exclusive:
+		// The server could not finish this one row, so the row is read by its key.
+		sc.pass(at)
+		return []rawRow{{key: at, partial: true}}, nil
+	case sc.unfilter():
+		return nil, nil
+	}
+	return nil, fmt.Errorf("hbase: scan %s: %w: the region server stops at %q without an answer", sc.t.full, table.ErrUnavailable, sc.start)
+}
+
+// unfilter removes the caller's filter from the scan. This is possible because the filter
+// is only a hint. It reports whether there was a filter.
+func (sc *scanner) unfilter() bool {
+	if sc.push.row == nil && sc.first == sc.plain {
+		return false
+	}
+	sc.push.row, sc.first = nil, sc.plain
+	return true
+}
+
+// pass makes the scan continue after a row.
+func (sc *scanner) pass(row []byte) {
+	if sc.reverse {
+		sc.start, sc.route, sc.exclusive = row, row, true
+		return
+	}
+	sc.start = append(bytes.Clone(row), 0)
+	sc.route = sc.start
+	sc.exclusive = false
+}
+
+// A bounds provides the start and the end of a region.
+type bounds interface {
+	StartKey() []byte
+	StopKey() []byte
+}
+
+// nextRegion makes the scan continue in the next region, in the direction of the scan.
+func (sc *scanner) nextRegion(r bounds) {
+	if sc.reverse {
+		k := r.StartKey()
+		sc.done = len(k) == 0 || len(sc.stop) > 0 && bytes.Compare(k, sc.stop) <= 0
+		sc.start, sc.route, sc.exclusive = k, routeBefore(k), true
+		return
+	}
+	k := r.StopKey()
+	sc.done = len(k) == 0 || len(sc.stop) > 0 && bytes.Compare(k, sc.stop) >= 0
+	sc.start, sc.route, sc.exclusive = k, k, false
+}
+
+// routeBefore returns a key just before k. This key is so close to k that it should be in
+// the region that ends at k. If the key is in an earlier region, next detects this.
+func routeBefore(k []byte) []byte {
+	n := len(k)
+	if n == 0 {
+		return nil
+	}
+	if k[n-1] == 0 {
+		return k[:n-1]
+	}
+	b := make([]byte, 0, n+len(afterAll))
+	b = append(b, k...)
+	b[n-1]--
+	return append(b, afterAll...)
+}
+
+// join joins the pieces of a row if an answer contains several pieces.
+func join(rows []rawRow) []rawRow {
+	out := rows[:0]
+	for _, r := range rows {
+		if n := len(out); n > 0 && bytes.Equal(out[n-1].key, r.key) {
+			last := &out[n-1]
+			last.versions = append(last.versions[:len(last.versions):len(last.versions)], r.versions...)
+			last.partial = r.partial
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}

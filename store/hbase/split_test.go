@@ -1,0 +1,205 @@
+package hbase
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tsuna/gohbase"
+	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// wideRow is the index of a row that is too large for a page: it has 60 cells of 100 kB.
+const wideRow = 2500
+
+func pageKey(i int) []byte { return fmt.Appendf(nil, "%05d", i) }
+
+// pageTable creates a table with four regions and fills it. If rows is large enough, the
+// table has more rows than a page.
+func pageTable(t *testing.T, rows int) (*Store, *Table) {
+	t.Helper()
+	s, err := Open(t.Context(), Scheme+hbasetest.Start(t)+"/"+hbasetest.Prefix(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Drop(context.Background(), "rows"); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	})
+	spec := table.Spec{Name: "rows", Families: []table.FamilySpec{{Name: 'f'}}, Splits: [][]byte{pageKey(10), pageKey(1200), pageKey(wideRow)}}
+	if err := s.Create(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	d := s.Table("rows").(*Table)
+	var ms []table.Mutation
+	for i := range rows {
+		m := table.Mutation{Row: pageKey(i), Cells: []table.Cell{{Family: 'f', Qualifier: []byte("q"), Value: []byte("v")}}}
+		for j := range 60 {
+			if i == wideRow {
+				m.Cells = append(m.Cells, table.Cell{Family: 'f', Qualifier: fmt.Appendf(nil, "w%02d", j), Value: make([]byte, 100_000)})
+			}
+		}
+		ms = append(ms, m)
+	}
+	if err := d.Apply(t.Context(), 1, ms); err != nil {
+		t.Fatal(err)
+	}
+	return s, d
+}
+
+// scanKeys scans the rows from lo up to but not including hi, and calls a function for
+// each row. Each of these rows must be returned exactly once.
+func scanKeys(t *testing.T, d *Table, lo, hi int, s table.Select, at func(n int)) {
+	t.Helper()
+	n := 0
+	for row, err := range d.Scan(t.Context(), table.Range{Start: pageKey(lo), End: pageKey(hi)}, s) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := lo + n
+		if s.Reverse {
+			i = hi - 1 - n
+		}
+		if !bytes.Equal(row.Key, pageKey(i)) {
+			t.Fatalf("row %d is %q", n, row.Key)
+		}
+		if want := 61; i == wideRow && s.MaxCells == 0 && len(row.Cells) != want {
+			t.Fatalf("the wide row has %d cells", len(row.Cells))
+		}
+		if n++; at != nil {
+			at(n)
+		}
+	}
+	if n != hi-lo {
+		t.Fatalf("%d rows, want %d", n, hi-lo)
+	}
+}
+
+func TestScanPages(t *testing.T) {
+	t.Parallel()
+	const rows = 6000
+	_, d := pageTable(t, rows)
+	for _, reverse := range []bool{false, true} {
+		scanKeys(t, d, 0, rows, table.Select{Reverse: reverse}, nil)
+		scanKeys(t, d, 0, rows, table.Select{Reverse: reverse, MaxCells: 1}, nil)
+		scanKeys(t, d, 5, 1201, table.Select{Reverse: reverse}, nil)
+		scanKeys(t, d, 10, 1200, table.Select{Reverse: reverse}, nil)
+		scanKeys(t, d, wideRow, wideRow+1, table.Select{Reverse: reverse}, nil)
+	}
+}
+
+// TestScanSplit splits two regions during a forward scan, and two during a reverse scan. In the
+// forward scan, one region is ahead of the scan's position and one is behind it. In the reverse
+// scan, both regions are ahead. Each scan must return every row once.
+func TestScanSplit(t *testing.T) {
+	t.Parallel()
+	const rows = 6000
+	s, d := pageTable(t, rows)
+	// A region that was created by a split cannot be split again before a compaction.
+	at := map[bool][]int{false: {4000, 600}, true: {1800, 5}}
+	for _, reverse := range []bool{false, true} {
+		scanKeys(t, d, 0, rows, table.Select{Reverse: reverse, View: settled(1)}, func(n int) {
+			if n == 3000 {
+				for _, k := range at[reverse] {
+					split(t, s, d, pageKey(k))
+				}
+			}
+		})
+	}
+}
+
+type settled table.Revision
+
+func (s settled) Max() table.Revision           { return table.Revision(s) }
+func (s settled) Low() table.Revision           { return table.Revision(s) }
+func (s settled) Visible(r table.Revision) bool { return r <= table.Revision(s) }
+
+// split makes the master split the region that contains a key, and waits until the split
+// is done.
+func split(t *testing.T, s *Store, d *Table, at []byte) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for asked := false; ; time.Sleep(100 * time.Millisecond) {
+		r := regionOf(t, d, at)
+		if bytes.Equal(r.StartKey(), at) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the region is not split")
+		}
+		if asked {
+			continue
+		}
+		err := s.master(t.Context(), "split", string(at), func(ctx context.Context, adm gohbase.AdminClient) error {
+			_, err := adm.(gohbase.RPCClient).SendRPC(&splitCall{hrpc.NewGetProcedureState(ctx, 0), r, at})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked = true
+	}
+}
+
+// regionOf looks up the region of a key with a new client, which has no cached regions.
+func regionOf(t *testing.T, d *Table, key []byte) hrpc.RegionInfo {
+	t.Helper()
+	cl, err := d.store.conn.newClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	g, err := hrpc.NewGet(ctx, d.full, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cl.Get(g); err != nil {
+		t.Fatal(err)
+	}
+	return g.Region()
+}
+
+// splitCall is a call of MasterService.SplitRegion, for which gohbase has no messages.
+type splitCall struct {
+	*hrpc.GetProcedureState
+	region hrpc.RegionInfo
+	at     []byte
+}
+
+func (*splitCall) Name() string        { return "SplitRegion" }
+func (*splitCall) Description() string { return "SplitRegion" }
+
+func (c *splitCall) ToProto() proto.Message {
+	id := c.region.ID()
+	info, err := proto.Marshal(&pb.RegionInfo{
+		RegionId:  &id,
+		TableName: &pb.TableName{Namespace: []byte("default"), Qualifier: c.region.Table()},
+		StartKey:  c.region.StartKey(),
+		EndKey:    c.region.StopKey(),
+		Offline:   proto.Bool(false),
+		Split:     proto.Bool(false),
+		ReplicaId: proto.Int32(0),
+	})
+	if err != nil {
+		panic(err)
+	}
+	b := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), info)
+	b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), c.at)
+	m := &pb.ShutdownRequest{}
+	m.ProtoReflect().SetUnknown(b)
+	return m
+}
+
+func (*splitCall) NewResponse() proto.Message { return &pb.ShutdownResponse{} }

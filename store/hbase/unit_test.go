@@ -1,0 +1,376 @@
+package hbase
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tsuna/gohbase/region"
+	"pgregory.net/rapid"
+
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		url, want string
+		target    Target
+	}{
+		{"hbase://zk/dir", "hbase://zk:2181/dir", Target{[]string{"zk:2181"}, "dir", "/hbase", "ldapd"}},
+		{"hbase://zk1,zk2:2182/my-dir.v2", "hbase://zk1:2182,zk2:2182/my-dir.v2", Target{[]string{"zk1:2182", "zk2:2182"}, "my-dir.v2", "/hbase", "ldapd"}},
+		{"hbase://zk1:1,zk2/d?zkroot=/hbase-secure&user=dir", "hbase://zk1:1,zk2:2181/d?user=dir&zkroot=%2Fhbase-secure",
+			Target{[]string{"zk1:1", "zk2:2181"}, "d", "/hbase-secure", "dir"}},
+		{"hbase://[::1]:2181/d", "hbase://[::1]:2181/d", Target{[]string{"[::1]:2181"}, "d", "/hbase", "ldapd"}},
+	} {
+		got, err := Parse(c.url)
+		if err != nil {
+			t.Errorf("%s: %v", c.url, err)
+			continue
+		}
+		if diff := cmp.Diff(c.target, got); diff != "" {
+			t.Errorf("%s: %s", c.url, diff)
+		}
+		if got.String() != c.want {
+			t.Errorf("%s is printed as %s", c.url, got)
+		}
+		if again, err := Parse(got.String()); err != nil || !cmp.Equal(again, got) {
+			t.Errorf("%s does not come back: %v %v", got, again, err)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, s := range []string{
+		"", "/var/lib/ldapd", "hbase://", "hbase://zk", "hbase://zk/", "hbase:///d", "hbase://zk,,z/d", "hbase://zk:/d",
+		"hbase://zk/a_b", "hbase://zk/a/b", "hbase://zk/d?zkroot=hbase", "hbase://zk/d?user=", "hbase://zk/d?timeout=1", "hbase://zk/d?%",
+	} {
+		if got, err := Parse(s); err == nil {
+			t.Errorf("%q is %v", s, got)
+		}
+	}
+}
+
+func TestQualifiers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 2, 'a', 0xff}), 0, 4)
+		a, b := g.Draw(t, "a"), g.Draw(t, "b")
+		sa, sb := storeQualifier(a), storeQualifier(b)
+		if !bytes.Equal(loadQualifier(sa), a) {
+			t.Fatalf("%x is stored as %x and comes back as %x", a, sa, loadQualifier(sa))
+		}
+		if bytes.Compare(a, b) != bytes.Compare(sa, sb) {
+			t.Fatalf("%x and %x change their order to %x and %x", a, b, sa, sb)
+		}
+		if len(a) > 0 && bytes.HasPrefix(b, a) != bytes.HasPrefix(sb, sa) {
+			t.Fatalf("prefix %x of %x is lost", a, b)
+		}
+		if bytes.Compare(sa, rowTombstone) <= 0 {
+			t.Fatalf("%x is stored as %x, not behind the row tombstone", a, sa)
+		}
+		if q, ok := storeSpan(table.Column('f', a)).exact(); !ok || !bytes.Equal(q, sa) {
+			t.Fatalf("column %x is not one: %x", a, q)
+		}
+	})
+}
+
+func TestMerge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := rapid.SliceOfN(rapid.SampledFrom([]byte("abc")), 1, 2)
+		spans := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) span {
+			s := span{from: q.Draw(t, "from")}
+			if rapid.IntRange(0, 4).Draw(t, "end") > 0 {
+				s.to = q.Draw(t, "to")
+			}
+			return s
+		}), 0, 5).Draw(t, "spans")
+		in := func(ss []span, q []byte) bool {
+			for _, s := range ss {
+				if s.holds(q) {
+					return true
+				}
+			}
+			return false
+		}
+		x := q.Draw(t, "x")
+		want := in(spans, x)
+		if got := in(merge(append([]span(nil), spans...)), x); got != want {
+			t.Fatalf("%s in %q: %v, merged %v", x, spans, want, got)
+		}
+	})
+}
+
+// keyValue returns a cell encoded as HBase encodes it.
+func keyValue(row, qualifier, value string, f table.Family, r table.Revision) []byte {
+	var key []byte
+	key = binary.BigEndian.AppendUint16(key, uint16(len(row)))
+	key = append(key, row...)
+	key = append(key, 1, byte(f))
+	key = append(key, qualifier...)
+	key = binary.BigEndian.AppendUint64(key, uint64(r))
+	key = append(key, 4)
+	var b []byte
+	b = binary.BigEndian.AppendUint32(b, uint32(8+len(key)+len(value)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(key)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
+	return append(append(b, key...), value...)
+}
+
+func TestParseKeyValue(t *testing.T) {
+	b := append(keyValue("row", "q", "\x01v", 'f', 7), "rest"...)
+	row, v, n, err := parseKeyValue(b)
+	if err != nil || string(row) != "row" || string(v.qualifier) != "q" || string(v.value) != "\x01v" || v.family != 'f' || v.revision != 7 || n != len(b)-4 {
+		t.Errorf("%q %+v %d %v", row, v, n, err)
+	}
+	for i := range n {
+		if _, _, _, err := parseKeyValue(b[:i]); err == nil {
+			t.Errorf("the first %d bytes are taken for a cell", i)
+		}
+	}
+}
+
+func FuzzParseKeyValue(f *testing.F) {
+	f.Add(keyValue("row", "q", "v", 'f', 7))
+	f.Add(keyValue("", "", "", 0, 0))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		row, v, n, err := parseKeyValue(b)
+		if err != nil {
+			return
+		}
+		if n > len(b) || len(row)+len(v.qualifier)+len(v.value) > n {
+			t.Fatalf("%d bytes of %d hold row %q and %+v", n, len(b), row, v)
+		}
+	})
+}
+
+// TestResolve checks the cells that resolve returns for views that hide some revisions,
+// and whether it requests more versions.
+func TestResolve(t *testing.T) {
+	const live, dead = "\x01v", "\x00"
+	row := []version{
+		{family: 'a', qualifier: []byte{0}, revision: 5, value: []byte(dead)},
+		{family: 'a', qualifier: []byte("p"), revision: 9, value: []byte(live)},
+		{family: 'a', qualifier: []byte("p"), revision: 4, value: []byte(live)},
+		{family: 'a', qualifier: []byte("q"), revision: 6, value: []byte(dead)},
+		{family: 'a', qualifier: []byte("q"), revision: 5, value: []byte(live)},
+		{family: 'b', qualifier: []byte("p"), revision: 5, value: []byte(live)},
+		{family: 'b', qualifier: []byte("q"), revision: 3, value: []byte(live)},
+	}
+	for _, c := range []struct {
+		hide   []table.Revision
+		depth  int
+		want   string
+		deeper bool
+	}{
+		{nil, 0, "a.p@9 b.p@5 ", false},
+		{[]table.Revision{9}, 0, "b.p@5 ", false},
+		{[]table.Revision{6}, 0, "a.p@9 a.q@5 b.p@5 ", false},
+		{[]table.Revision{5}, 0, "a.p@9 b.q@3 ", false},
+		{[]table.Revision{5}, 1, "", true},
+		{[]table.Revision{9, 4}, 2, "", true},
+		{[]table.Revision{9}, 2, "b.p@5 ", false},
+	} {
+		see := readView{view: hiding(c.hide)}
+		cells, deeper, err := resolve(nil, row, &see, 0, c.depth)
+		got := ""
+		for _, x := range cells {
+			got += string(rune(x.Family)) + "." + string(x.Qualifier) + "@" + string(rune('0'+x.Revision)) + " "
+		}
+		if err != nil || got != c.want || deeper != c.deeper {
+			t.Errorf("hiding %v, depth %d: %q %v %v", c.hide, c.depth, got, deeper, err)
+		}
+	}
+	bad := []version{{family: 'a', qualifier: []byte("q"), revision: 1, value: []byte("\x07")}}
+	if _, _, err := resolve(nil, bad, &readView{}, 0, 1); !errors.Is(err, table.ErrCorrupt) {
+		t.Errorf("a foreign value: %v", err)
+	}
+}
+
+type hiding []table.Revision
+
+func (hiding) Max() table.Revision { return 100 }
+func (hiding) Low() table.Revision { return 0 }
+func (h hiding) Visible(r table.Revision) bool {
+	for _, x := range h {
+		if x == r {
+			return false
+		}
+	}
+	return true
+}
+
+func TestJavaPattern(t *testing.T) {
+	for _, c := range []struct{ expr, want string }{
+		{`^=abc`, `\A=abc`},
+		{`(?s)^=.*foo.*\x00\x01$`, `\A=.*foo.*\x00\x01\z`},
+		{`a|b|cd`, `(?:[\x61-\x62]|cd)`},
+		{`x+(yz)?`, `(?:x)+(?:(?:yz))?`},
+		{`.{2,3}`, `(?:.{1,4}){2,3}`},
+		{`[^a]`, anyRune},
+		{`(?i)k`, anyRune},
+		{`é`, anyRune},
+		{`\bword\b`, `word`},
+		{`a.b`, `a.{1,4}b`},
+		{``, ``},
+	} {
+		got, ok := javaPattern(c.expr)
+		if !ok || got != c.want {
+			t.Errorf("%s is %s, want %s", c.expr, got, c.want)
+		}
+	}
+	if got, ok := javaPattern(`a(`); ok {
+		t.Errorf("a( is %s", got)
+	}
+}
+
+// FuzzJavaPattern checks that a translated expression matches every key that the original
+// expression matches. It runs the translated expression in Go. In the string that it
+// tests, each byte of the key is one character, because HBase matches keys that way.
+func FuzzJavaPattern(f *testing.F) {
+	for _, s := range []string{`^=a.*b$`, `(?i)straße`, `[^a-c]x{2,}`, `\w+é|ü`, `^$`, `(?m)^a$`, `\xff`, `(a*)*b`} {
+		f.Add(s, []byte("=axxb\n\xff\xc3\xa9"))
+	}
+	f.Fuzz(func(t *testing.T, expr string, key []byte) {
+		re, err := regexp.Compile(expr)
+		if err != nil || !re.Match(key) {
+			return
+		}
+		java, ok := javaPattern(expr)
+		if !ok {
+			t.Skip()
+		}
+		wide, err := regexp.Compile(`(?s)` + replaceNever(java))
+		if err != nil {
+			t.Skip() // some repetitions are too large for Go
+		}
+		if !wide.MatchString(latin1(key)) {
+			t.Errorf("%s matches %q, %s does not", expr, key, java)
+		}
+	})
+}
+
+// replaceNever replaces Java's (?!) by an equivalent expression for Go.
+func replaceNever(s string) string {
+	return string(bytes.ReplaceAll([]byte(s), []byte(`(?!)`), []byte(`[^\x00-\x{10FFFF}]`)))
+}
+
+func latin1(b []byte) string {
+	r := make([]rune, len(b))
+	for i, c := range b {
+		r[i] = rune(c)
+	}
+	return string(r)
+}
+
+func TestMatchPattern(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		some := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 'a', 'b', '.', '*', '\n', 0xff}), 0, 3)
+		m := table.HasMatch{Family: 'f', Prefix: some.Draw(t, "prefix"), Parts: rapid.SliceOfN(some, 0, 3).Draw(t, "parts"), AtEnd: rapid.Bool().Draw(t, "end")}
+		q := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 'a', 'b', '.', '*', '\n', 0xff}), 0, 8).Draw(t, "qualifier")
+		row := table.Row{Cells: []table.Cell{{Family: 'f', Qualifier: q}}}
+		re := regexp.MustCompile(`(?s)` + matchPattern(m))
+		if m.Match(row) && !re.MatchString(latin1(storeQualifier(q))) {
+			t.Fatalf("%+v matches %q, %s does not", m, q, re)
+		}
+	})
+}
+
+func TestRouteBefore(t *testing.T) {
+	for _, k := range [][]byte{{1}, {0}, {5, 0}, {5, 1}, {0xff}, []byte("row")} {
+		if got := routeBefore(k); bytes.Compare(got, k) >= 0 {
+			t.Errorf("before %x is %x", k, got)
+		}
+	}
+}
+
+func TestPuts(t *testing.T) {
+	h := &shape{families: []table.Family{'a', 'b'}}
+	list, err := puts(h, []table.Mutation{
+		{Row: []byte("r"), Cells: []table.Cell{{Family: 'a', Qualifier: []byte("q"), Value: []byte("1")}}},
+		{Row: []byte("s"), DeleteRow: true},
+		{Row: []byte("r"), Cells: []table.Cell{{Family: 'b', Tombstone: true}, {Family: 'a', Qualifier: []byte("q"), Value: []byte("2")}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]columns{}
+	for _, p := range list {
+		got[string(p.row)] = p.cols
+	}
+	want := map[string]columns{
+		"r": {"a": {"q": []byte("\x012")}, "b": {"\x00\x01": {0}}},
+		"s": {"a": {"\x00": {0}}, "b": {"\x00": {0}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, m := range []table.Mutation{
+		{Row: nil},
+		{Row: make([]byte, maxRow+1)},
+		{Row: []byte("r"), Cells: []table.Cell{{Family: 'z'}}},
+		{Row: []byte("r"), Cells: []table.Cell{{Family: 'a', Value: make([]byte, table.MaxValue+1)}}},
+	} {
+		if _, err := puts(h, []table.Mutation{m}); err == nil {
+			t.Errorf("a row of %d bytes with %d cells is taken", len(m.Row), len(m.Cells))
+		}
+	}
+}
+
+func TestClassify(t *testing.T) {
+	java := func(class, text string) error {
+		return errors.New("HBase Java exception " + class + ":\n" + class + ": " + text + "\n\tat org.apache.Stack.trace(Stack.java:1)\n")
+	}
+	for _, c := range []struct {
+		err   error
+		is    error
+		prose string
+	}{
+		{java("org.apache.hadoop.hbase.regionserver.NoSuchColumnFamilyException", "Column family z does not exist"), nil,
+			"NoSuchColumnFamilyException: Column family z does not exist"},
+		{java("org.apache.hadoop.hbase.security.AccessDeniedException", "no"), nil, "AccessDeniedException: no"},
+		{java("org.apache.hadoop.hbase.DoNotRetryIOException", "Cell[1] with size 11 exceeds limit of 10 bytes"), table.ErrTooLarge, ""},
+		{java("java.io.IOException", "disk full"), table.ErrUnavailable, ""},
+		{region.ServerError{}, table.ErrUnavailable, ""},
+		{errors.New("connection refused"), table.ErrUnavailable, ""},
+	} {
+		got := classify(c.err)
+		if c.is != nil && !errors.Is(got, c.is) {
+			t.Errorf("%v is %v", c.err, got)
+		}
+		if c.is == nil && (errors.Is(got, table.ErrUnavailable) || got.Error() != c.prose) {
+			t.Errorf("%v is %v", c.err, got)
+		}
+	}
+}
+
+func TestWhisper(t *testing.T) {
+	var b bytes.Buffer
+	log := func(l slog.Level) *slog.Logger {
+		return slog.New(debugOnly{slog.NewTextHandler(&b, &slog.HandlerOptions{Level: l})}).With("a", 1)
+	}
+	if log(slog.LevelInfo).Error("lost"); b.Len() > 0 {
+		t.Errorf("gohbase is heard: %s", &b)
+	}
+	if log(slog.LevelDebug).Error("lost"); !strings.Contains(b.String(), "level=DEBUG msg=lost a=1") {
+		t.Errorf("debugging shows %q", &b)
+	}
+}
+
+func TestMetaServer(t *testing.T) {
+	// The node contains \xff, the length and id of the writer, "PBUF", and
+	// MetaRegionServer{ServerName{"rs1", 16020}}.
+	node := []byte("\xff\x00\x00\x00\x02idPBUF\x0a\x08\x0a\x03rs1\x10\x94\x7d")
+	addr, err := metaServer(node)
+	if err != nil || addr != "rs1:16020" {
+		t.Errorf("%s %v", addr, err)
+	}
+	for i := range node {
+		if addr, err := metaServer(node[:i]); err == nil {
+			t.Errorf("the first %d bytes name %s", i, addr)
+		}
+	}
+}

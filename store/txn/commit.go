@@ -1,0 +1,260 @@
+package txn
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-4dac0d86/ldapd/store/journal"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// applySize is the largest number of rows in one call of Apply or Versions. The lease is
+// checked before each call.
+const applySize = 1024
+
+// commit makes a transaction durable and shows it. The steps are: commit writes the journal
+// row, writes the cells with their marks, reads the marks of other commits, writes the
+// decision, and publishes the head. Each of these steps is acknowledged before the next begins
+// ("Commit" in transactions.md). Conflicts between transactions of this server are found in
+// memory before the first step.
+func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict, error) {
+	w, err := e.holder()
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := errors.Join(canceled(ctx), w.alive(), e.drifted()); err != nil {
+		return 0, nil, err
+	}
+	writes := withMarks(tx.batch(), tx.markRows, w.slot)
+	p, met, err := w.allocate(tx)
+	if met != nil || err != nil {
+		return 0, met, err
+	}
+	p.rec.Message, p.rec.Prio = tx.message, tx.prio
+	// A client that stops waiting must not leave half a commit: from here on the commit
+	// runs until it is decided or the lease ends.
+	ctx = context.WithoutCancel(ctx)
+	if err := w.begin(ctx, p, writes); err != nil {
+		w.finalise(p, journal.Aborted)
+		w.resolver.abort(ctx, p)
+		return 0, nil, fmt.Errorf("commit: %w", err)
+	}
+	if err := w.apply(ctx, p, writes); err != nil {
+		w.rollBack(ctx, p)
+		return 0, nil, fmt.Errorf("commit: %w", err)
+	}
+	if met, err := w.meetOthers(ctx, tx, p); met != nil || err != nil {
+		w.rollBack(ctx, p)
+		if err != nil {
+			err = fmt.Errorf("commit: %w", err)
+		}
+		return 0, met, err
+	}
+	if met, err := w.decide(ctx, p); met != nil || err != nil {
+		return 0, met, err
+	}
+	tx.prepared = time.Now()
+	return p.rec.Revision, nil, w.awaitShown(p)
+}
+
+// allocate returns a conflict with another transaction of this server, if there is one.
+// Otherwise it allocates the revision.
+func (w *writer) allocate(tx *Tx) (*pendingCommit, *conflict, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o, pending, found := w.recent.conflict(tx.marks, tx.snapshot.ordinal); found {
+		if pending {
+			o = 0
+		}
+		return nil, &conflict{ordinal: o}, nil
+	}
+	p, err := w.newCommit(&journal.Record{IDs: tx.ids, Keys: tx.distinctKeys()})
+	if err != nil {
+		return nil, nil, err
+	}
+	tx.fillIn(p.rec.Revision)
+	p.marks, p.began = tx.marks, tx.snapshot.ordinal
+	if w.recent.isFull() {
+		w.recent.prune(w.e.db.running.oldest(w.e.db.current.Load().ordinal))
+	}
+	w.recent.begin(tx.marks)
+	if tx.prio == 0 {
+		tx.prio = p.rec.Revision
+	}
+	return p, nil, nil
+}
+
+// newCommit allocates a revision for rec and records rec as pending. The caller holds
+// w.mu.
+func (w *writer) newCommit(rec *journal.Record) (*pendingCommit, error) {
+	r, err := w.clock.Next()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
+	}
+	rec.Revision, rec.Token, rec.Prio = r, w.e.db.o.random(), r
+	p := &pendingCommit{rec: rec, started: time.Now(), state: journal.Pending, shown: make(chan struct{})}
+	w.pending = append(w.pending, p)
+	return p, nil
+}
+
+// begin writes the journal row with the write list before any cell is written, so that
+// recovery can find all cells that a crash leaves behind.
+func (w *writer) begin(ctx context.Context, p *pendingCommit, writes []table.Write) error {
+	var lists []journal.Rows
+	n := 0
+	for _, x := range writes {
+		lists = append(lists, rowsOf(x.Table, x.Mutations))
+		n += len(x.Mutations)
+	}
+	if n <= journal.MaxRows {
+		p.rec.Rows = lists
+	}
+	if err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Begin(ctx, p.rec) }); err != nil || n <= journal.MaxRows {
+		return err
+	}
+	for number, rows := range journal.Chunked(lists) {
+		if err := w.step(ctx, func(ctx context.Context) error {
+			return w.e.db.log.Chunk(ctx, p.rec.Revision, uint32(number+1), rows)
+		}); err != nil {
+			return err
+		}
+	}
+	p.rec.Rows = lists // rollBack needs the list
+	return nil
+}
+
+// step calls the function do if the lease still allows this server to send mutations.
+func (w *writer) step(ctx context.Context, do func(context.Context) error) error {
+	if err := w.alive(); err != nil {
+		return err
+	}
+	limited, cancel := w.e.deadline(ctx)
+	defer cancel()
+	return unanswered(ctx, do(limited))
+}
+
+// unanswered changes the error of a step that exceeded its own deadline: it adds
+// table.ErrUnavailable, because the store did not answer. It returns all other errors as
+// they are, including errors of the caller's deadline.
+func unanswered(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", table.ErrUnavailable, err)
+	}
+	return err
+}
+
+// apply writes the cells. It writes the tables in parallel.
+func (w *writer) apply(ctx context.Context, p *pendingCommit, writes []table.Write) error {
+	p.dirty = true
+	g, ctx := errgroup.WithContext(ctx)
+	for _, x := range writes {
+		g.Go(func() error {
+			t := w.e.db.store.Table(x.Table)
+			for part := range slices.Chunk(x.Mutations, applySize) {
+				if err := w.applyPart(ctx, t, p.rec.Revision, part); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// applyPart applies mutations. It retries once after table.ErrUnavailable. That is safe
+// because Apply can be repeated.
+func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error {
+	do := func(ctx context.Context) error { return t.Apply(ctx, r, ms) }
+	err := w.step(ctx, do)
+	if errors.Is(err, table.ErrUnavailable) && ctx.Err() == nil {
+		err = w.step(ctx, do)
+	}
+	return err
+}
+
+// decide makes the commit final. If another server has aborted the commit, decide returns
+// a conflict. If the store's answer is lost, decide returns ErrUnknown and the resolver
+// finds out the outcome in the background.
+func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error) {
+	if err := w.alive(); err != nil {
+		w.resolver.later(p) // no decision was sent, so the commit can only be aborted
+		return nil, fmt.Errorf("commit: %w", err)
+	}
+	var state journal.State
+	err := w.step(ctx, func(ctx context.Context) (err error) {
+		state, err = w.e.db.log.Decide(ctx, p.rec, journal.Committed)
+		return err
+	})
+	switch {
+	case err != nil:
+		w.resolver.later(p)
+		return nil, fmt.Errorf("%w: deciding it: %w", ErrUnknown, err)
+	case state != journal.Committed:
+		w.rollBack(ctx, p)
+		return &conflict{}, nil
+	}
+	w.finalise(p, journal.Committed)
+	return nil, nil
+}
+
+// awaitShown returns nil when every later snapshot shows the commit. If the slot is lost
+// before, it returns ErrUnknown.
+func (w *writer) awaitShown(p *pendingCommit) error {
+	select {
+	case <-p.shown:
+		return nil
+	case <-w.lost:
+	}
+	select {
+	case <-p.shown: // it was shown before the slot was lost
+		return nil
+	default:
+		return fmt.Errorf("%w: the lease was lost before %s was published", ErrUnknown, p.rec.Revision)
+	}
+}
+
+// finalise records a commit's final state and signals run to publish it in this server's
+// cell.
+func (w *writer) finalise(p *pendingCommit, s journal.State) {
+	w.mu.Lock()
+	p.state = s
+	if s == journal.Aborted {
+		w.recent.abort(p.marks)
+		if p.dirty {
+			at, _ := slices.BinarySearchFunc(w.aborted, p.rec.Revision, func(v abortedCommit, r table.Revision) int {
+				return v.rec.Revision.Compare(r)
+			})
+			w.aborted = slices.Insert(w.aborted, at, abortedCommit{p.rec, time.Now()})
+		}
+	}
+	w.mu.Unlock()
+	w.signal()
+}
+
+// rollBack aborts an undecided commit and removes its cells. From here on the commit can
+// end only by being aborted.
+func (w *writer) rollBack(ctx context.Context, p *pendingCommit) {
+	err := w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Rollback(ctx, p.rec) })
+	if err != nil {
+		w.resolver.later(p)
+		return
+	}
+	w.finalise(p, journal.Aborted)
+}
+
+// addCell adds a cell to the mutation of its row. The mutations are sorted by row.
+func addCell(ms []table.Mutation, row []byte, c table.Cell) []table.Mutation {
+	i, ok := slices.BinarySearchFunc(ms, row, func(m table.Mutation, row []byte) int { return bytes.Compare(m.Row, row) })
+	if !ok {
+		ms = slices.Insert(ms, i, table.Mutation{Row: row})
+	}
+	// The transaction's own slice of cells must not change.
+	ms[i].Cells = append(slices.Clip(ms[i].Cells), c)
+	return ms
+}

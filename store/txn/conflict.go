@@ -1,0 +1,239 @@
+package txn
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-4dac0d86/ldapd/store/journal"
+	"github.com/seed-4dac0d86/ldapd/store/pause"
+	"github.com/seed-4dac0d86/ldapd/store/revision"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// withMarks adds the mark cells by which other servers see what the transaction does to
+// its rows. The qualifier of a mark cell is the kind, the slot and, for MarkValue, the
+// hash.
+func withMarks(writes []table.Write, marks []markRow, slot revision.Slot) []table.Write {
+	at := map[string]int{}
+	for i := range writes {
+		at[writes[i].Table] = i
+	}
+	for _, m := range marks {
+		i, ok := at[m.table]
+		if !ok {
+			i = len(writes)
+			at[m.table] = i
+			writes = append(writes, table.Write{Table: m.table})
+		}
+		writes[i].Mutations = addCell(writes[i].Mutations, m.row, markCell(m.mark, slot))
+	}
+	return writes
+}
+
+func markCell(m Mark, slot revision.Slot) table.Cell {
+	q := binary.BigEndian.AppendUint16([]byte{byte(m.Kind)}, uint16(slot))
+	if m.Kind == MarkValue {
+		q = binary.BigEndian.AppendUint64(q, m.Hash)
+	}
+	v := []byte{0}
+	if m.Deletes {
+		v[0] = deleting
+	}
+	return table.Cell{Family: table.MarkFamily, Qualifier: q, Value: v}
+}
+
+// parseMark decodes a mark's cell.
+func parseMark(c *table.Cell) (Mark, error) {
+	q := c.Qualifier
+	m := Mark{Deletes: len(c.Value) > 0 && c.Value[0] == deleting}
+	switch {
+	case len(q) == 3:
+		m.Kind = MarkKind(q[0])
+	case len(q) == 11 && MarkKind(q[0]) == MarkValue:
+		m.Kind, m.Hash = MarkValue, binary.BigEndian.Uint64(q[3:])
+	default:
+		return m, fmt.Errorf("mark %x of %s: %w", q, c.Revision, table.ErrCorrupt)
+	}
+	return m, nil
+}
+
+// meetOthers is called after a commit has written its marks. It reads the marks of other
+// commits on the same rows, and resolves the conflicts that it finds (steps 4 and 5 in
+// transactions.md, "Commit"). An incompatible mark is a conflict if the transaction's snapshot does not
+// show it. Of two commits that do not see each other, the commit that reads the marks
+// later finds the marks of the other commit.
+func (w *writer) meetOthers(ctx context.Context, tx *Tx, p *pendingCommit) (*conflict, error) {
+	if len(tx.markRows) == 0 {
+		return nil, nil
+	}
+	met, err := w.conflicting(ctx, tx, p.rec.Revision)
+	if err != nil || len(met) == 0 {
+		return nil, err
+	}
+	heads, err := w.readHeads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range met {
+		if met, err := w.resolveConflict(ctx, heads, p.rec, r); met != nil || err != nil {
+			return met, err
+		}
+	}
+	return nil, nil
+}
+
+// conflicting returns the sorted revisions of the commits whose marks conflict with the
+// marks of a transaction.
+func (w *writer) conflicting(ctx context.Context, tx *Tx, own table.Revision) ([]table.Revision, error) {
+	tables := map[string]map[string][]Mark{} // the transaction's marks by table and row
+	for _, m := range tx.markRows {
+		rows := tables[m.table]
+		if rows == nil {
+			rows = map[string][]Mark{}
+			tables[m.table] = rows
+		}
+		rows[string(m.row)] = append(rows[string(m.row)], m.mark)
+	}
+	var mu sync.Mutex
+	var met []table.Revision
+	g, ctx := errgroup.WithContext(ctx)
+	for name, rows := range tables {
+		g.Go(func() error {
+			found, err := w.conflictingIn(ctx, name, rows, tx, own)
+			mu.Lock()
+			defer mu.Unlock()
+			met = append(met, found...)
+			return err
+		})
+	}
+	err := g.Wait()
+	slices.Sort(met)
+	return slices.Compact(met), err
+}
+
+func (w *writer) conflictingIn(ctx context.Context, name string, marks map[string][]Mark, tx *Tx, own table.Revision) (met []table.Revision, err error) {
+	t, ok := w.e.db.store.Table(name).(table.Versioner)
+	if !ok {
+		return nil, fmt.Errorf("table %s of %s cannot be read version by version", name, w.e.db.store)
+	}
+	keys := make([][]byte, 0, len(marks))
+	for k := range marks {
+		keys = append(keys, []byte(k))
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	for part := range slices.Chunk(keys, applySize) {
+		var rows []table.Row
+		if err := w.step(ctx, func(ctx context.Context) (err error) {
+			rows, err = t.Versions(ctx, part, table.MarkFamily, tx.snapshot.Low())
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("reading the marks of others in %s: %w", name, err)
+		}
+		for _, row := range rows {
+			for i := range row.Cells {
+				c := &row.Cells[i]
+				if tx.isMine(c.Revision, own) || tx.snapshot.Visible(c.Revision) {
+					continue
+				}
+				theirs, err := parseMark(c)
+				if err != nil {
+					return nil, err
+				}
+				if slices.ContainsFunc(marks[string(row.Key)], theirs.conflicts) {
+					met = append(met, c.Revision)
+				}
+			}
+		}
+	}
+	return met, nil
+}
+
+// resolveConflict decides which of two commits wins: this server's commit, whose record is
+// own, or the commit of another server at revision r. Neither commit sees the other. The heads
+// were read after the mark of r was found. resolveConflict returns a conflict if r is committed
+// or has priority. If it returns no conflict and no error, r is aborted or belongs to a branch
+// that is not being merged.
+func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
+	if revision.SlotOf(r).IsBranch() {
+		return w.meetBranch(ctx, heads, own, r)
+	}
+	for {
+		switch {
+		case heads.Void(r):
+			return nil, nil
+		case heads.Visible(r):
+			return &conflict{revision: r}, nil
+		}
+		var other journal.Record
+		if err := w.step(ctx, func(ctx context.Context) (err error) {
+			other, err = w.e.db.log.State(ctx, r)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		switch {
+		case other.State == journal.Aborted:
+			return nil, nil
+		case other.State == journal.Committed:
+			return &conflict{revision: r}, nil
+		case other.State == journal.Pending && goesFirst(&other, own):
+			return &conflict{revision: r, undecided: true}, nil
+		}
+		// This commit has priority, or the other commit has no journal row: abort the other
+		// commit. Without a journal row its cells are leftovers, and Forbid prevents that
+		// commit from ever beginning.
+		err := w.step(ctx, func(ctx context.Context) (err error) {
+			if other.State == journal.None {
+				_, err = w.e.db.log.Forbid(ctx, r, w.e.db.o.random())
+			} else {
+				_, err = w.e.db.log.Decide(ctx, &other, journal.Aborted)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// goesFirst reports whether a has priority over b because a has waited longer.
+func goesFirst(a, b *journal.Record) bool {
+	if a.Prio != b.Prio {
+		return a.Prio < b.Prio
+	}
+	return a.Revision < b.Revision
+}
+
+// await returns when the other server's commit that won the conflict c is decided, and the
+// state shown includes it or excludes it for good. The commit is usually decided soon. If it is
+// still pending after a lease, await aborts it. await also makes this server read the heads,
+// because the next attempt needs a state that shows the other commit.
+func (w *writer) await(ctx context.Context, c *conflict) error {
+	patience := time.Now().Add(w.e.db.o.Lease)
+	random := w.e.db.o.random()
+	for try := 0; c.undecided; try++ {
+		if err := pause.For(ctx, jittered(min(time.Millisecond<<min(try, 6), w.e.db.o.Poll), random)); err != nil {
+			return err
+		}
+		err := w.step(ctx, func(ctx context.Context) error {
+			other, err := w.e.db.log.State(ctx, c.revision)
+			if err == nil && other.State == journal.Pending && time.Now().After(patience) {
+				_, err = w.e.db.log.Decide(ctx, &other, journal.Aborted)
+				return err
+			}
+			c.undecided = err == nil && other.State == journal.Pending
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return w.e.awaitVisible(ctx, c.revision)
+}

@@ -1,0 +1,239 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/store/pause"
+	"github.com/seed-4dac0d86/ldapd/store/revision"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// Garbage collection follows the journal. The record of a commit names the rows that the
+// commit wrote or wrote over. When a commit falls below the horizon, collection removes
+// from these rows the versions that no readable state shows. Then it removes the commit's
+// own row from the journal. So the work is proportional to the amount written, and it is
+// done in the order of the commits. After an interruption, the next collection continues
+// at the beginning of the journal.
+//
+// A horizon is first announced. A server honours the announced horizon as soon as none of
+// its snapshots is older, and publishes the honoured horizon in its heads cell.
+// Collection removes only history below the smallest honoured horizon (transactions.md,
+// "Retention").
+
+// CollectOptions are the options of one collection.
+type CollectOptions struct {
+	// Retention is how long history is kept.
+	Retention time.Duration
+	// Rate bounds the rows examined per second; zero means no bound.
+	Rate int
+	// All makes Collect examine every row, not only the rows that the journal names.
+	All bool
+	// Dry makes Collect count what it would remove, and remove nothing. A dry collection
+	// that has run for the duration Budget ends with the counts so far. A zero Budget means
+	// no bound.
+	Dry    bool
+	Budget time.Duration
+	// Now makes the store release the space immediately.
+	Now bool
+}
+
+// A Collection is the result of one collection.
+type Collection struct {
+	Horizon table.Revision // history below this revision may have been removed
+	Commits int            // commits removed from the journal
+	Rows    int            // rows examined
+	Removed table.Collected
+	Whole   bool // every row was examined
+	Partial bool // the budget was exhausted, so the counts are lower bounds
+}
+
+// bounds are the limits of what may be collected.
+type bounds struct {
+	announced table.Revision // the horizon announced to all servers
+	honoured  table.Revision // servers read no older state, except pinned states, such as checkpoints
+	// All commits up to stable are decided, and no cells of aborted commits are left up
+	// to stable.
+	stable table.Revision
+	now    table.Revision // the current time, from which ages are measured
+	// Every snapshot in use, except snapshots of the past, is at or above young.
+	young table.Revision
+	// secrets is like young, but ignores the bases of branches.
+	secrets table.Revision
+	slots   []revision.Slot
+	leader  bool // this server collects for all servers
+
+	// visible, void and swept are the methods of the heads' revision.Vector with these
+	// names. They are nil on a store of one server that never had a branch, because such a
+	// store shows every commit.
+	visible, void, swept func(table.Revision) bool
+	// shownBy and noBranch are the methods ShownBy and NoBranchWithin of the heads'
+	// revision.Vector. They are nil on a store of one server that never had a branch.
+	shownBy, noBranch func(table.Revision) table.Revision
+	// parked lists the bases of parked branches, which are kept as checkpoints are.
+	parked []table.Revision
+}
+
+// The method "before" returns the revision of the time b.now minus age, or b.stable if that is
+// smaller.
+func (b *bounds) before(age time.Duration) table.Revision {
+	return min(b.stable, revision.At(b.now.Time().Add(-age)))
+}
+
+// A collector runs the garbage collections of a DB, one at a time.
+type collector struct {
+	mu     sync.Mutex
+	done   map[revision.Slot]table.Revision // for each slot, the last commit whose rows were collected
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	tally  tally
+	warned map[string]table.Revision // the bases of the branches for which a warning was logged, by the branch's name
+}
+
+// Collect runs one garbage collection, up to a horizon that all servers honour. It waits
+// at most two leases for servers that read the past below the new horizon. If such
+// servers remain, it collects only up to the horizon that they honour.
+func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error) {
+	b, err := db.horizon.bounds(ctx)
+	if err != nil {
+		return Collection{}, err
+	}
+	horizon := max(b.before(o.Retention), b.announced) // the horizon must not fall
+	if o.Dry {
+		return db.collect(ctx, b, horizon, o)
+	}
+	if b, err = db.raise(ctx, horizon); err != nil {
+		return Collection{}, err
+	}
+	return db.collect(ctx, b, b.honoured, o)
+}
+
+// raise announces a horizon and returns when all servers honour it, or after two leases. On a
+// store of one server it does not wait.
+func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error) {
+	if err := db.log.RaiseHorizon(ctx, horizon); err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(2 * db.o.Lease); ; {
+		b, err := db.horizon.bounds(ctx)
+		if err != nil || b.honoured >= horizon || time.Now().After(end) || !db.Shared() {
+			return b, err
+		}
+		if err := pause.For(ctx, db.o.Poll); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// collect removes the history below the given horizon, which every server must honour unless
+// o.Dry is set. From the families without history, collect removes what no state at or above
+// secretHorizon shows.
+func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o CollectOptions) (Collection, error) {
+	g := &db.garbage
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if b.noBranch != nil {
+		horizon = b.noBranch(horizon)
+	}
+	p := &pass{db: db, b: b, o: o, horizon: horizon, sum: Collection{Horizon: horizon}}
+	var err error
+	if !o.Dry {
+		err = db.keepNumbers(ctx, horizon)
+	}
+	if err == nil {
+		err = p.run(ctx)
+	}
+	if errors.Is(err, errSpent) {
+		p.sum.Partial, err = true, nil
+	}
+	if r, ok := db.store.(table.Reclaimer); ok && err == nil && !o.Dry {
+		err = r.Reclaim(ctx, o.Now)
+	}
+	if err != nil {
+		return p.sum, fmt.Errorf("collecting garbage: %w", err)
+	}
+	if !o.Dry {
+		g.tally.removed.Add(int64(p.sum.Removed.Cells))
+		g.tally.last.Store(db.o.Now().UnixNano())
+	}
+	return p.sum, nil
+}
+
+// start starts collection in the background.
+func (g *collector) start(db *DB) {
+	if !db.o.Collect || db.o.ReadOnly {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g.cancel = cancel
+	g.ended.Go(func() { db.collectNowAndThen(ctx) })
+}
+
+func (g *collector) stop() {
+	if g.cancel != nil {
+		g.cancel()
+		g.ended.Wait()
+	}
+}
+
+// mostOften and mostSeldom bound the interval between collections. secretLooks is the
+// number of collections that run during SecretAge. looks is the number of collections
+// that run during the retention of history, so that history does not outlive its
+// retention by much.
+const (
+	mostOften   = 100 * time.Millisecond
+	mostSeldom  = time.Hour
+	secretLooks = 4
+	looks       = 128
+)
+
+func (db *DB) collectNowAndThen(ctx context.Context) {
+	every := min(max(db.o.Retention/looks, mostOften), mostSeldom)
+	interval := max(db.o.SecretAge/secretLooks, mostOften)
+	if db.o.Retention > 0 {
+		interval = min(interval, every)
+	}
+	var last time.Time
+	for pause.For(ctx, jittered(interval, db.o.random())) == nil {
+		o := CollectOptions{Retention: db.o.Retention, Rate: db.o.CollectRate}
+		whole := db.o.Retention > 0 && time.Since(last) >= every
+		done, err := db.collectAsLeader(ctx, o, whole)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			db.o.Log.Warn("collecting garbage", "store", db.store.String(), "error", err)
+		case whole:
+			last = time.Now()
+		}
+		if ctx.Err() == nil && err == nil && whole {
+			db.parkOld(ctx)
+		}
+		if done.Removed.Cells > 0 {
+			db.o.Log.Info("collected garbage", "horizon", done.Horizon.Time(), "commits", done.Commits,
+				"rows", done.Rows, "cells", done.Removed.Cells, "bytes", done.Removed.Bytes)
+		}
+	}
+}
+
+// collectAsLeader collects if this server collects for all servers. If whole is set, it
+// announces the next horizon and then removes the history below the horizon that all
+// servers honour by now. Otherwise it collects only the families without history.
+func (db *DB) collectAsLeader(ctx context.Context, o CollectOptions, whole bool) (Collection, error) {
+	b, err := db.horizon.bounds(ctx)
+	if err != nil || !b.leader {
+		return Collection{}, err
+	}
+	if !whole {
+		return db.collect(ctx, b, 0, o)
+	}
+	if err := db.log.RaiseHorizon(ctx, b.before(o.Retention)); err != nil {
+		return Collection{}, err
+	}
+	if b, err = db.horizon.bounds(ctx); err != nil {
+		return Collection{}, err
+	}
+	return db.collect(ctx, b, b.honoured, o)
+}

@@ -1,0 +1,120 @@
+package txn
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// A Status is the state of this server's connection to its store.
+type Status struct {
+	Broken  error         // the reason why the store has to be opened again, or nil
+	Stale   error         // the reason why nothing can be read, or nil
+	Refusal error         // the reason why nothing can be committed, or nil
+	Shared  bool          // other servers may write the store
+	HeadAge time.Duration // time since the heads shown were read; zero unless Shared
+	Lease   time.Duration // remaining time of the lease; zero if the server has no slot
+	Ahead   time.Duration // how far this server's clock is ahead of the store's clock
+}
+
+// stuckAfter is how long an iteration of the loop that follows a shared store may take
+// before the loop counts as stuck. If four leases are longer, they are the limit
+// instead. Each of the loop's calls to the store takes at most a lease.
+const stuckAfter = 30 * time.Second
+
+// Status returns the state of this server's connection to its store.
+func (db *DB) Status() Status {
+	s := Status{Stale: db.views.fresh(), Refusal: db.Refusal(), Shared: db.Shared()}
+	switch e := db.commits.(type) {
+	case *embedded:
+		s.Broken = e.failed()
+	case *cluster:
+		e.status(&s)
+	}
+	if f, ok := db.store.(interface{ Failed() error }); ok && s.Broken == nil {
+		s.Broken = f.Failed()
+	}
+	return s
+}
+
+// failed returns the failure after which the store has to be opened again, or nil. If
+// the store refused writes when it was opened, failed returns nil, because opening the
+// store again would not help.
+func (e *embedded) failed() error {
+	if err := e.broken.Load(); err != nil && !errors.Is(*err, table.ErrRefused) {
+		return *err
+	}
+	return nil
+}
+
+func (e *cluster) status(s *Status) {
+	s.HeadAge = e.age()
+	if still := time.Since(e.start) - time.Duration(e.turned.Load()); still > max(stuckAfter, 4*e.db.o.Lease) {
+		s.Broken = fmt.Errorf("the loop that follows the store has not turned for %v", still.Round(time.Second))
+	}
+	if w := e.writer.Load(); w != nil {
+		s.Lease = max(0, e.db.o.Lease-(time.Since(e.start)-time.Duration(w.renewed.Load())))
+	}
+	if latest, ok := e.latest(); ok {
+		s.Ahead = e.db.o.Now().Sub(latest.Add(-e.db.o.Drift))
+	}
+}
+
+// Owner returns the name of this server, which is meant for people.
+func (db *DB) Owner() string { return db.o.Owner }
+
+// turn records that the loop of run or of writer.run begins another iteration.
+func (e *cluster) turn() { e.turned.Store(int64(time.Since(e.start))) }
+
+// An Attempt is the outcome of one attempt to commit, for metrics.
+type Attempt struct {
+	Result string // committed, conflict, unknown or failed
+	Other  bool   // the conflict is with a commit of another server
+	// Prepare is the time from the call of commit, after the transaction's function has returned,
+	// until the commit is in the log. On a shared store it is the time until the commit is
+	// decided.
+	Prepare time.Duration
+	// Sync is the time from the end of Prepare until the commit is durable and shown.
+	Sync time.Duration
+}
+
+// observe passes the outcome of an attempt to Options.Observe.
+func (db *DB) observe(tx *Tx, begun time.Time, met *conflict, err error) {
+	if db.o.Observe == nil {
+		return
+	}
+	a := Attempt{Result: "committed", Other: met != nil && met.revision != 0}
+	switch {
+	case met != nil:
+		a.Result = "conflict"
+	case errors.Is(err, ErrUnknown):
+		a.Result = "unknown"
+	case err != nil:
+		a.Result = "failed"
+	}
+	if !tx.prepared.IsZero() {
+		a.Prepare, a.Sync = tx.prepared.Sub(begun), time.Since(tx.prepared)
+	}
+	db.o.Observe(a)
+}
+
+// A tally counts what garbage collection has removed since the store was opened.
+type tally struct {
+	removed atomic.Int64
+	// last is the end of the last collection, in nanoseconds since 1970, or 0 if there
+	// was none.
+	last atomic.Int64
+}
+
+// Collected returns how many versions the collections of this server have removed, and
+// when the last successful collection ended. The zero time means that there was none.
+func (db *DB) Collected() (versions int64, last time.Time) {
+	t := &db.garbage.tally
+	if n := t.last.Load(); n != 0 {
+		last = time.Unix(0, n)
+	}
+	return t.removed.Load(), last
+}

@@ -1,0 +1,130 @@
+package bulk
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
+)
+
+// A Cause is a reason why records were bad.
+type Cause string
+
+const (
+	Undefined  Cause = "attribute types or object classes that the schema does not define"
+	TwoClasses Cause = "structural object classes that exclude each other"
+	Forbidden  Cause = "object classes or attributes that the schema does not permit so"
+	BadValues  Cause = "values that break the syntax or a rule of their attribute"
+	NoParent   Cause = "no superior entry"
+	Present    Cause = "the name of an entry that exists already"
+	Unreadable Cause = "text that is not LDIF, or not of this kind"
+	Other      Cause = "another reason"
+)
+
+// causes maps problems to causes. Problems that are not listed are Other.
+var causes = map[partition.Problem]Cause{
+	partition.UndefinedType: Undefined, partition.NoSuchEntry: NoParent, partition.EntryExists: Present,
+	partition.ClassViolation: Forbidden, partition.ClassModification: Forbidden, partition.NamingViolation: Forbidden,
+	partition.InvalidSyntax: BadValues, partition.Constraint: BadValues, partition.ValueExists: BadValues,
+	partition.NoMatching: BadValues, partition.InvalidName: BadValues,
+}
+
+// A Summary counts the causes of all bad records of an import.
+type Summary struct {
+	Records map[Cause]int
+	// Types and Classes are the names that the schema does not define, and Pairs are the
+	// structural classes that exclude each other, with the number of records in which they occur.
+	Types, Classes, Pairs map[string]int
+}
+
+func newSummary() *Summary {
+	return &Summary{Records: map[Cause]int{}, Types: map[string]int{}, Classes: map[string]int{}, Pairs: map[string]int{}}
+}
+
+// add counts a bad record. The schema is nil if it is not known.
+func (s *Summary) add(x *item, err error, sch *schema.Schema) {
+	var l *ldif.Error
+	var p *partition.Error
+	cause := Other
+	if errors.As(err, &l) {
+		cause = Unreadable
+	}
+	if errors.As(err, &p) && causes[p.Problem] != "" {
+		cause = causes[p.Problem]
+	}
+	if sch != nil && x.Record != nil && (cause == Undefined || cause == Forbidden || cause == BadValues) {
+		cause = s.examine(x, sch, cause)
+	}
+	s.Records[cause]++
+}
+
+// examine counts what the schema lacks for a record, and returns the cause.
+func (s *Summary) examine(x *item, sch *schema.Schema, cause Cause) Cause {
+	undefined := false
+	miss := func(in map[string]int, name string) {
+		in[name]++
+		undefined = true
+	}
+	var structural []*schema.ObjectClass
+	for a := range x.descriptions() {
+		name, _, _ := strings.Cut(a.Description, ";")
+		if sch.Attribute(name) == nil && !isForeign(name) {
+			miss(s.Types, name)
+		}
+		if !strings.EqualFold(name, "objectClass") {
+			continue
+		}
+		for _, v := range a.Values {
+			switch c := sch.Class(string(v)); {
+			case c == nil:
+				miss(s.Classes, string(v))
+			case c.Kind == schema.Structural:
+				structural = append(structural, c)
+			}
+		}
+	}
+	pair := exclusive(structural)
+	switch {
+	case undefined:
+		return Undefined
+	case pair != "" && cause == Forbidden:
+		s.Pairs[pair]++
+		return TwoClasses
+	}
+	return cause
+}
+
+// exclusive returns two of the classes of which neither is a superclass of the other, or "".
+func exclusive(classes []*schema.ObjectClass) string {
+	for i, a := range classes {
+		for _, b := range classes[:i] {
+			if !a.Is(b) && !b.Is(a) {
+				return b.Name() + " and " + a.Name()
+			}
+		}
+	}
+	return ""
+}
+
+// descriptions yields the attributes that a record contains or changes.
+func (x *item) descriptions() func(func(op.PartialAttribute) bool) {
+	return func(yield func(op.PartialAttribute) bool) {
+		as := x.Attributes
+		switch c := x.Change.(type) {
+		case *op.Add:
+			as = c.Attributes
+		case *op.Modify:
+			for _, m := range c.Changes {
+				as = append(as, m.PartialAttribute)
+			}
+		}
+		for _, a := range as {
+			if !yield(a) {
+				return
+			}
+		}
+	}
+}
