@@ -41,7 +41,7 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(m.Stderr, "ldapd: %v\n", err)
+	fmt.Fprintf(m.Stderr, "ldapd: %v%s\n", err, advice(err))
 	var mistake *config.Error
 	if !m.working {
 		fmt.Fprintln(m.Stderr, "See 'ldapd --help'.")

@@ -178,7 +178,7 @@ func removeStale(path string) error {
 func hint(err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%w: another server listens there: stop it, or give another address with --listen", syscall.EADDRINUSE)
+		return fmt.Errorf("%w: another server listens there: stop it, or listen on another address", syscall.EADDRINUSE)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%w (ports below 1024 need the right to bind them, sockets a folder that can be written)", err)
 	}

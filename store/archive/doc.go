@@ -42,6 +42,8 @@ var (
 	// ErrNoState means that the archive contains no state that can be restored, or not
 	// the requested state.
 	ErrNoState = errors.New("the archive has no such state")
+	// ErrNoIdentity means that no identity was given.
+	ErrNoIdentity = errors.New("name the file with the identity")
 	// ErrSealed means that an object cannot be read with the given identities.
 	ErrSealed = errors.New("the archive is sealed")
 )

@@ -87,7 +87,7 @@ func (s *Standby) takeArchive(ctx context.Context) (Epoch, error) {
 		return 0, fmt.Errorf("the archive at %s cannot be reached: %w", s, err)
 	}
 	if !ok {
-		return 0, fmt.Errorf("%s ignores conditions of puts, so the old server could continue to archive: stop it, then use --without-archive", s)
+		return 0, fmt.Errorf("%s ignores conditions of puts, so the old server could continue to archive: stop it, then promote without the archive", s)
 	}
 	if err := s.drain(ctx); err != nil {
 		return 0, err

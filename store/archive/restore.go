@@ -56,7 +56,7 @@ func Restore(ctx context.Context, p Place, o RestoreOptions) (*Restored, error) 
 	}
 	chain, gap := x.behind(b)
 	if gap != nil && newest(m, chain) < o.Until {
-		return nil, fmt.Errorf("%w: commits up to %s can be restored (--until %s)", gap, at(newest(m, chain)), newest(m, chain))
+		return nil, fmt.Errorf("%w: commits up to %s, revision %s, can be restored", gap, at(newest(m, chain)), newest(m, chain))
 	}
 	done := &Restored{Base: m, Newest: m.Newest, Warnings: x.warnings(b)}
 	if err := m.fetch(ctx, p, o.Keys, o.To); err != nil {

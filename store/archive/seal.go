@@ -74,7 +74,7 @@ func (k Keys) open(r io.Reader) (io.Reader, error) {
 		return b, nil
 	}
 	if len(k) == 0 {
-		return nil, fmt.Errorf("%w: say which file has the identity (--identity)", ErrSealed)
+		return nil, fmt.Errorf("%w: %w", ErrSealed, ErrNoIdentity)
 	}
 	in, err := age.Decrypt(b, k...)
 	var none *age.NoIdentityMatchError

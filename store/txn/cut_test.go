@@ -121,7 +121,7 @@ func TestIncomplete(t *testing.T) {
 		if err := s.Create(t.Context(), table.Spec{Name: journal.Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: 'i'}}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(t.Context(), s, fast); !errors.Is(err, errIncomplete) {
+		if _, err := Open(t.Context(), s, fast); !errors.Is(err, ErrIncomplete) {
 			t.Error(err)
 		}
 	})

@@ -313,7 +313,8 @@ func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	return db, nil
 }
 
-var errIncomplete = errors.New("the store is incomplete: 'ldapd backup clone' or 'ldapd backup cut' was interrupted, run it again")
+// ErrIncomplete: the store was not made completely.
+var ErrIncomplete = errors.New("the store is incomplete: the clone or the cut that made it was interrupted, run it again")
 
 // createTables creates the tables that are missing. If no table is missing, it does not
 // call Create, because a store that was opened for reading cannot create tables.
@@ -323,7 +324,7 @@ func (db *DB) createTables(ctx context.Context) error {
 		return err
 	}
 	if slices.Contains(names, journal.Incomplete) {
-		return errIncomplete
+		return ErrIncomplete
 	}
 	if slices.Contains(names, journal.Table) && slices.Contains(names, journal.Cluster) {
 		return nil
