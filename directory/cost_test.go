@@ -158,7 +158,7 @@ func TestParsersAreLinear(t *testing.T) {
 		"ldif":               func(v []byte) { readLDIF(string(v)) },
 		"paged":              func(v []byte) { control.ParsePagedResults(v) },
 		"sort":               func(v []byte) { control.ParseSortRequest(v) },
-		"view":               func(v []byte) { control.ParseViewRequest(v) },
+		"view":               func(v []byte) { control.ParseVLVRequest(v) },
 		"dereference":        func(v []byte) { control.ParseDereference(v) },
 		"read entry":         func(v []byte) { control.ParseReadEntry(v) },
 		"effective rights":   func(v []byte) { control.ParseEffectiveRights(v) },

@@ -177,7 +177,7 @@ func pairControls(token []byte) []pairControl {
 		{control.OIDManageDsaIT, nil, func(o *outcome) bool { return o.references == 0 }},
 		{control.OIDPagedResults, control.PagedResults{Size: 2}.Encode(), answered(control.OIDPagedResults)},
 		{control.OIDSortRequest, named("sort cn"), answered(control.OIDSortResponse)},
-		{control.OIDViewRequest, []byte("\x30\x0e\x02\x01\x00\x02\x01\x01\xa0\x06\x02\x01\x01\x02\x01\x00"), answered(control.OIDViewResponse)},
+		{control.OIDVLVRequest, []byte("\x30\x0e\x02\x01\x00\x02\x01\x01\xa0\x06\x02\x01\x01\x02\x01\x00"), answered(control.OIDVLVResponse)},
 		{control.OIDMatchedValues, named("matched (description=new)"), func(o *outcome) bool { return o.lacks("old") }},
 		{control.OIDDereference, named("deref seeAlso:ou"), func(o *outcome) bool { return o.eachHas(control.OIDDereference) }},
 		{control.OIDAssertion, named("assertion (objectClass=*)"), nil}, // see also TestPairsOfControls
@@ -324,7 +324,7 @@ func (w *pairWorld) pair(r op.Request, a, b pairControl) (refused bool) {
 
 // controlsOf returns the controls of a pair. A view needs a sort control.
 func (w *pairWorld) controlsOf(r op.Request, pair ...pairControl) (cs []op.Control) {
-	if hasView := slices.ContainsFunc(pair, func(c pairControl) bool { return c.oid == control.OIDViewRequest }); hasView &&
+	if hasView := slices.ContainsFunc(pair, func(c pairControl) bool { return c.oid == control.OIDVLVRequest }); hasView &&
 		!slices.ContainsFunc(pair, func(c pairControl) bool { return c.oid == control.OIDSortRequest }) {
 		cs = append(cs, namedControl("sort cn"))
 	}

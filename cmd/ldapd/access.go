@@ -47,7 +47,7 @@ func (m *Main) accessListCommand() *cobra.Command {
 		Short: "Print the rules in force, as access apply takes them",
 		Args:  cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return accessListJob.on(ctx, m, c, reading, m.around(), nothing{})
+		return accessListJob.on(ctx, m, c, openReadOnly, m.around(), nothing{})
 	})
 }
 
@@ -74,7 +74,7 @@ import).`,
 		if !slices.Contains(acl.Profiles, args[0]) {
 			return &config.Error{Text: fmt.Sprintf("%q is none of the profiles %s", args[0], strings.Join(acl.Profiles, ", "))}
 		}
-		return accessProfileJob.on(ctx, m, c, reading, m.around(), args[0])
+		return accessProfileJob.on(ctx, m, c, openReadOnly, m.around(), args[0])
 	})
 }
 
@@ -96,7 +96,7 @@ the rules that are added (+) and those that are removed (-).`,
 			return &config.Error{Where: args[0], Text: err.Error()}
 		}
 		a.Text = string(text)
-		return accessApplyJob.on(ctx, m, c, changing, m.around(), a)
+		return accessApplyJob.on(ctx, m, c, openReadWrite, m.around(), a)
 	}))
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
 	return c

@@ -37,7 +37,7 @@ same in other words make no difference.`,
 			}
 			a[i+2-len(args)] = source
 		}
-		return accessDiffJob.on(ctx, m, c, reading, m.around(), a)
+		return accessDiffJob.on(ctx, m, c, openReadOnly, m.around(), a)
 	})
 }
 

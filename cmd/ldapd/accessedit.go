@@ -44,7 +44,7 @@ func (e *edit) run(ctx context.Context) error {
 	var listed strings.Builder
 	a := e.around()
 	a.Stdout = &listed
-	if err := accessListJob.on(ctx, e.Main, e.config, reading, a, nothing{}); err != nil {
+	if err := accessListJob.on(ctx, e.Main, e.config, openReadOnly, a, nothing{}); err != nil {
 		return err
 	}
 	e.was = strings.TrimSuffix(listed.String(), "\n")
@@ -83,7 +83,7 @@ func (e *edit) once(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	if err == nil {
-		err = accessDiffJob.on(ctx, e.Main, e.config, reading, e.around(), accessDiffArgs{{Text: &e.was}, {Text: &text}})
+		err = accessDiffJob.on(ctx, e.Main, e.config, openReadOnly, e.around(), accessDiffArgs{{Text: &e.was}, {Text: &text}})
 	}
 	if err != nil {
 		fmt.Fprintln(e.Stderr, err)
@@ -92,7 +92,7 @@ func (e *edit) once(ctx context.Context) (again bool, err error) {
 	}
 	switch answer, err := e.ask("Apply? [y/N/e: edit again] ", "n"); answer {
 	case "y":
-		return false, accessApplyJob.on(ctx, e.Main, e.config, changing, e.around(), accessApplyArgs{Text: text, Was: &e.was})
+		return false, accessApplyJob.on(ctx, e.Main, e.config, openReadWrite, e.around(), accessApplyArgs{Text: text, Was: &e.was})
 	case "e":
 		return true, err
 	default:

@@ -40,7 +40,7 @@ func (m *Main) accessExplainCommand() *cobra.Command {
 		if _, err := a.parse(); err != nil {
 			return err
 		}
-		return accessExplainJob.on(ctx, m, c, reading, m.around(), a)
+		return accessExplainJob.on(ctx, m, c, openReadOnly, m.around(), a)
 	})
 	f := c.Flags()
 	a.connectionFlags(f)

@@ -64,7 +64,7 @@ those of the store, or without --store those of the files.`,
 		around := m.around()
 		around.open = oneOf(a.Files, os.Open)
 		if c.Store != "" {
-			return accessImportJob.on(ctx, m, c, reading, around, a)
+			return accessImportJob.on(ctx, m, c, openReadOnly, around, a)
 		}
 		im := a.newImport(schema.Core(), nil)
 		items, err := a.read(im, &around, a.Check)

@@ -36,7 +36,7 @@ rule has the form that access explain prints: boss@ou=people,dc=example,dc=com.`
 		if _, _, err := ruleLabel(args[0]); err != nil {
 			return err
 		}
-		return accessShowJob.on(ctx, m, c, reading, m.around(), args[0])
+		return accessShowJob.on(ctx, m, c, openReadOnly, m.around(), args[0])
 	})
 }
 
@@ -151,7 +151,7 @@ or only on another kind of connection.`,
 		if _, err := a.connected(); err != nil {
 			return err
 		}
-		return accessWhoamiJob.on(ctx, m, c, reading, m.around(), a)
+		return accessWhoamiJob.on(ctx, m, c, openReadOnly, m.around(), a)
 	})
 	a.connectionFlags(c.Flags())
 	return c
@@ -230,7 +230,7 @@ another rule depends on: the members of a group, an attribute in a filter, the p
 of an account. Not every rule that is found is wrong. The exit status is 0.`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return accessCheckJob.on(ctx, m, c, reading, m.around(), nothing{})
+		return accessCheckJob.on(ctx, m, c, openReadOnly, m.around(), nothing{})
 	})
 }
 

@@ -58,7 +58,7 @@ using ldapi where the log says so.`,
 		}
 		around := m.around()
 		around.open = oneOf([]string{log}, os.Open)
-		return accessTryJob.on(ctx, m, c, reading, around, accessTryArgs{string(text), log})
+		return accessTryJob.on(ctx, m, c, openReadOnly, around, accessTryArgs{string(text), log})
 	})
 	c.Flags().StringVar(&log, "log", "", "`FILE` with an access log, compressed or not")
 	return c

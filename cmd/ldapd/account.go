@@ -34,24 +34,24 @@ docs/accounts.md.`,
 // accountActions are the commands whose only argument is a name.
 var accountActions = []struct {
 	verb, short string
-	use         purpose
+	use         openMode
 	do          func(ctx context.Context, w *work, a *directory.Accounts, name dn.DN) error
 }{
-	{"show", "Print the policy, the password's age, failures and state of an account", reading, showAccount},
-	{"policy", "Print which password policy applies to an entry, and why", reading, showPolicy},
-	{"unlock", "Delete the failures that lock an account", changing,
+	{"show", "Print the policy, the password's age, failures and state of an account", openReadOnly, showAccount},
+	{"policy", "Print which password policy applies to an entry, and why", openReadOnly, showPolicy},
+	{"unlock", "Delete the failures that lock an account", openReadWrite,
 		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
 			return a.Unlock(ctx, name)
 		}},
-	{"disable", "Disable an account, so that nobody can bind with it", changing,
+	{"disable", "Disable an account, so that nobody can bind with it", openReadWrite,
 		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
 			return a.Disable(ctx, name)
 		}},
-	{"enable", "Enable an account that was disabled", changing,
+	{"enable", "Enable an account that was disabled", openReadWrite,
 		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
 			return a.Enable(ctx, name)
 		}},
-	{"reset", "Give an account a new password, to be changed at the next bind, and print it", changing, resetAccount},
+	{"reset", "Give an account a new password, to be changed at the next bind, and print it", openReadWrite, resetAccount},
 }
 
 type accountArgs struct {
@@ -61,7 +61,7 @@ type accountArgs struct {
 
 var accountJob = job[accountArgs]{"account", doAccount, nil}
 
-func (m *Main) accountAction(verb, short string, use purpose) *cobra.Command {
+func (m *Main) accountAction(verb, short string, use openMode) *cobra.Command {
 	c := m.command(&cobra.Command{
 		Use:     verb + " --store STORE DN",
 		Short:   short,
@@ -70,7 +70,7 @@ func (m *Main) accountAction(verb, short string, use purpose) *cobra.Command {
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		return m.account(ctx, c, use, accountArgs{Verb: verb, Name: args[0]})
 	})
-	if use == changing {
+	if use == openReadWrite {
 		return accepts(c)
 	}
 	return c
@@ -88,14 +88,14 @@ secret cannot be shown again. With --end, the password needs no code any more.`,
 		Args:    cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Name = args[0]
-		return m.account(ctx, c, changing, a)
+		return m.account(ctx, c, openReadWrite, a)
 	}))
 	c.Flags().StringVar(&a.Issuer, "issuer", "ldapd", "`NAME` of the directory that the application shows")
 	c.Flags().BoolVar(&a.End, "end", false, "require no codes any more")
 	return c
 }
 
-func (m *Main) account(ctx context.Context, c *config.Config, use purpose, a accountArgs) error {
+func (m *Main) account(ctx context.Context, c *config.Config, use openMode, a accountArgs) error {
 	if _, err := dn.Parse(a.Name); err != nil {
 		return &config.Error{Text: fmt.Sprintf("%q is not a DN: %v", a.Name, err)}
 	}

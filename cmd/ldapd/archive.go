@@ -29,7 +29,7 @@ func (m *Main) archivesOf(c *config.Config, p *directoryStore) archives {
 		copy: func(ctx context.Context, folder string) (*directoryStore, error) {
 			restored := *c
 			restored.Store, restored.Archive = folder, config.Archive{}
-			return openPartition(ctx, &restored, log, reading)
+			return openPartition(ctx, &restored, log, openReadOnly)
 		},
 		store: c.Store,
 	}

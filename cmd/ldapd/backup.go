@@ -36,7 +36,7 @@ archive refuses the old folder from then on.`,
 		if c.Archive.Place != nil {
 			a.To = c.Archive.Place.String()
 		}
-		return backupJob.on(ctx, m, c, changing, m.around(), a)
+		return backupJob.on(ctx, m, c, openReadWrite, m.around(), a)
 	}))
 	c.Flags().BoolVar(&a.Base, "base", false, "take a base, which is a copy of the whole store")
 	c.Flags().BoolVar(&a.TakeOver, "take-over", false, "continue an archive that another folder wrote to")

@@ -41,7 +41,7 @@ configured.`,
 		}
 		around := m.around()
 		around.open = os.Open
-		return drillJob.on(ctx, m, c, changing, around, a)
+		return drillJob.on(ctx, m, c, openReadWrite, around, a)
 	})
 	c.Flags().StringVar(&a.Folder, "folder", "", "`FOLDER` to restore to, which must not exist; by default one beside the store")
 	c.Flags().StringVar(&a.Identity, "identity", "", "`FILE` with the identity that reads a sealed archive, instead of archive.identity")

@@ -94,7 +94,7 @@ func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string)
 	if err := wantHBase(c.Origin("store"), c.Store); err != nil {
 		return err
 	}
-	d, err := openPartition(ctx, c, m.logger(c), changing)
+	d, err := openPartition(ctx, c, m.logger(c), openReadWrite)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type branchArgs struct {
 }
 
 // branchOf completes a command for the branch that its argument names.
-func (m *Main) branchOf(c *cobra.Command, use purpose, a *branchArgs) *cobra.Command {
+func (m *Main) branchOf(c *cobra.Command, use openMode, a *branchArgs) *cobra.Command {
 	if c.Args == nil {
 		c.Args = cobra.ExactArgs(1)
 	}
@@ -42,7 +42,7 @@ func (m *Main) branchOf(c *cobra.Command, use purpose, a *branchArgs) *cobra.Com
 		}
 		return branchJob.on(ctx, m, c, use, m.around(), *a)
 	})
-	if use == changing {
+	if use == openReadWrite {
 		return accepts(c)
 	}
 	return c
@@ -58,7 +58,7 @@ they are merged, and later changes of the directory are not seen in the branch. 
 clients work in it after a bind as NAME,cn=BRANCH,cn=branches, and import and export
 work in it with --branch.`,
 		Example: `  ldapd branch create --store ./data --description 'new departments' staging`,
-	}, changing, a)
+	}, openReadWrite, a)
 	c.Flags().StringVar(&a.Description, "description", "", "`TEXT` that says what the branch is for")
 	return c
 }
@@ -70,7 +70,7 @@ func (m *Main) branchListCommand() *cobra.Command {
 		Short:   "List the branches",
 		Example: `  ldapd branch list --store ./data`,
 		Args:    cobra.NoArgs,
-	}, reading, a)
+	}, openReadOnly, a)
 	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object for each branch")
 	return c
 }
@@ -81,7 +81,7 @@ func (m *Main) branchShowCommand() *cobra.Command {
 		Use:     "show --store STORE [--json] NAME",
 		Short:   "Describe a branch",
 		Example: `  ldapd branch show --store ./data staging`,
-	}, reading, a)
+	}, openReadOnly, a)
 	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object")
 	return c
 }
@@ -93,7 +93,7 @@ func (m *Main) branchDiffCommand() *cobra.Command {
 		Long: `Write the changes of a branch since the state at which it began as LDIF, in an order in
 which ldapmodify can make them. Passwords are left out.`,
 		Example: `  ldapd branch diff --store ./data staging > what.ldif`,
-	}, reading, &branchArgs{Do: "diff"})
+	}, openReadOnly, &branchArgs{Do: "diff"})
 }
 
 func (m *Main) branchCheckCommand() *cobra.Command {
@@ -105,7 +105,7 @@ func (m *Main) branchCheckCommand() *cobra.Command {
 branch began, in conflict with the changes in the branch. Nothing is changed. The exit
 status is 1 if there is a conflict.`,
 		Example: `  ldapd branch check --store ./data staging`,
-	}, changing, a) // only a store that is open for changes can find conflicts
+	}, openReadWrite, a) // only a store that is open for changes can find conflicts
 	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object for each conflict")
 	return c
 }
@@ -117,7 +117,7 @@ func (m *Main) branchMergeCommand() *cobra.Command {
 		Long: `Make all changes of a branch visible by one commit, and end the branch. If there are
 conflicts, nothing happens; 'ldapd branch check' prints them.`,
 		Example: `  ldapd branch merge --store ./data staging`,
-	}, changing, &branchArgs{Do: "merge"})
+	}, openReadWrite, &branchArgs{Do: "merge"})
 }
 
 func (m *Main) branchRebaseCommand() *cobra.Command {
@@ -131,7 +131,7 @@ the name of the old one. If entries are in conflict, they are printed and the br
 stays as it is, unless --ours or --theirs says whose changes of these entries are kept.
 If a rebase is interrupted, run the same command again.`,
 		Example: `  ldapd branch rebase --store ./data --theirs staging`,
-	}, changing, a)
+	}, openReadWrite, a)
 	c.Flags().BoolVar(&ours, "ours", false, "in a conflict, keep what the branch did")
 	c.Flags().BoolVar(&theirs, "theirs", false, "in a conflict, keep what others did")
 	c.MarkFlagsMutuallyExclusive("ours", "theirs")
@@ -154,7 +154,7 @@ func (m *Main) branchParkCommand() *cobra.Command {
 be read, rebased and discarded, but it takes no changes and cannot be merged as it is.
 Servers park branches that are older than branches.age.`,
 		Example: `  ldapd branch park --store ./data staging`,
-	}, changing, &branchArgs{Do: "park"})
+	}, openReadWrite, &branchArgs{Do: "park"})
 }
 
 func (m *Main) branchDiscardCommand() *cobra.Command {
@@ -162,5 +162,5 @@ func (m *Main) branchDiscardCommand() *cobra.Command {
 		Use:     "discard --store STORE NAME",
 		Short:   "End a branch and discard its changes",
 		Example: `  ldapd branch discard --store ./data staging`,
-	}, changing, &branchArgs{Do: "discard"})
+	}, openReadWrite, &branchArgs{Do: "discard"})
 }

@@ -27,7 +27,7 @@ wrote. Each finding is printed on a line, or with --json as an object. The exit 
 is 1 if there is a finding. The store is only read.`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return checkJob.on(ctx, m, c, reading, m.around(), a)
+		return checkJob.on(ctx, m, c, openReadOnly, m.around(), a)
 	})
 	c.Flags().BoolVar(&a.JSON, "json", false, "print findings as JSON")
 	return c

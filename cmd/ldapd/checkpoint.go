@@ -32,9 +32,9 @@ moment can be given. It is a letter followed by up to 63 letters, digits, '.', '
 			return cobra.ExactArgs(1)(c, args)
 		},
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		use := changing
+		use := openReadWrite
 		if a.Name = strings.Join(args, ""); a.Name == "" {
-			use = reading
+			use = openReadOnly
 		}
 		return checkpointJob.on(ctx, m, c, use, m.around(), a)
 	}))

@@ -37,11 +37,11 @@ func isAccepted(c *cobra.Command) bool {
 // readGuard reads what the folder of an embedded store has recorded about the clock. It returns
 // nil for commands that only read, for a standby, and for HBase, whose servers have their own
 // clocks.
-func readGuard(c *config.Config, log *slog.Logger, use purpose) (*wallclock.Guard, error) {
+func readGuard(c *config.Config, log *slog.Logger, use openMode) (*wallclock.Guard, error) {
 	if c.Test != (config.Test{}) {
 		log.Warn("options for tests are in force", "in-flight", c.Test.InFlight, "clock", c.Test.Clock)
 	}
-	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") || use == reading || use == standingBy {
+	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") || use == openReadOnly || use == openStandby {
 		return nil, nil
 	}
 	o := wallclock.Options{Folder: c.Store, Now: clock(c), Log: log}

@@ -25,7 +25,7 @@ object is printed.
 The head of an idle server advances whenever the server renews its lease.`,
 		Args: cobra.NoArgs,
 	}, append([]string{"lease"}, storeKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
-		return clusterJob.on(ctx, m, c, reading, m.around(), a)
+		return clusterJob.on(ctx, m, c, openReadOnly, m.around(), a)
 	})
 	c.Flags().BoolVar(&a.JSON, "json", false, "print JSON")
 	return c

@@ -22,7 +22,7 @@ the earlier state.`,
   ldapd diff --store ./data --from now --to 2026-01-31T12:00:00Z --base ou=people,dc=example,dc=com`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return diffJob.on(ctx, m, c, reading, m.around(), a)
+		return diffJob.on(ctx, m, c, openReadOnly, m.around(), a)
 	})
 	c.Flags().StringVar(&a.From, "from", "", "the state at `WHEN`: "+pointInTimeHelp)
 	c.Flags().StringVar(&a.To, "to", "now", "the state at `WHEN`")

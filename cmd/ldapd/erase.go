@@ -58,7 +58,7 @@ the history of a shell.`,
 				return err
 			}
 		}
-		return eraseJob.on(ctx, m, c, changing, m.around(), a)
+		return eraseJob.on(ctx, m, c, openReadWrite, m.around(), a)
 	}))
 	c.Flags().StringVar(&a.Value, "value", "", "erase `VALUE`; - reads it from a line of standard input")
 	c.Flags().StringVar(&a.Attribute, "attribute", "", "erase the value only from attributes of `TYPE` and its subtypes, and from names that contain them")
@@ -86,7 +86,7 @@ func (m *Main) confirmErasure(ctx context.Context, c *config.Config, a eraseArgs
 		return &config.Error{Where: "--yes", Text: "there is no terminal to ask on whether to erase it for good: say --yes"}
 	}
 	a.Dry = true
-	if err := eraseJob.on(ctx, m, c, changing, m.around(), a); err != nil {
+	if err := eraseJob.on(ctx, m, c, openReadWrite, m.around(), a); err != nil {
 		return err
 	}
 	fmt.Fprint(m.Stderr, "Erase it for good? (yes or no) ")

@@ -34,7 +34,7 @@ func (m *Main) explainCommand() *cobra.Command {
 		if _, _, _, err := a.parse(); err != nil {
 			return err
 		}
-		return explainJob.on(ctx, m, c, reading, m.around(), a)
+		return explainJob.on(ctx, m, c, openReadOnly, m.around(), a)
 	})
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` to search from")
 	c.Flags().StringVar(&a.Scope, "scope", "sub", "`SCOPE`: base, one, sub or children")

@@ -65,7 +65,7 @@ What is lost is reported on standard error, and the exit status is 1.`,
 		err := m.output(output, func(w io.Writer) error {
 			around := m.around()
 			around.Stdout = w
-			err := exportJob.on(ctx, m, c, reading, around, a)
+			err := exportJob.on(ctx, m, c, openReadOnly, around, a)
 			if a.Continue && ctx.Err() == nil {
 				lost, err = err, nil
 			}

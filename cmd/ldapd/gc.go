@@ -32,7 +32,7 @@ rows that changed. With --dry-run, it counts for the time of --budget at most, a
 		if a.Retention = c.Retention; a.Retention == 0 {
 			return &config.Error{Where: c.Origin("retention"), Text: "the past is kept without a limit: say how long it should be kept, such as --retention 24h"}
 		}
-		return gcJob.on(ctx, m, c, changing, m.around(), a)
+		return gcJob.on(ctx, m, c, openReadWrite, m.around(), a)
 	}))
 	c.Flags().BoolVar(&a.All, "all", false, "look at every row")
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say what would be removed, and remove nothing")

@@ -115,11 +115,11 @@ func (m *Main) importCommandLine(ctx context.Context, c *config.Config, a import
 		return &config.Error{Where: "--branch", Text: "it goes with --store, and not with --suffix or --at-once"}
 	case a.Branch != "":
 		a.Suffixes = nil
-		return importJob.on(ctx, m, c, changing, around, a)
+		return importJob.on(ctx, m, c, openReadWrite, around, a)
 	case r.url != "":
 		return sendFiles(ctx, &around, r, a)
 	}
-	return importJob.on(ctx, m, c, filling, around, a)
+	return importJob.on(ctx, m, c, openLoad, around, a)
 }
 
 // oneOf returns a function that opens only files whose names are in names.

@@ -106,7 +106,7 @@ func (k *maker) makeStore(ctx context.Context) (err error) {
 		return err
 	}
 	defer lowMemory(c)()
-	p, err := openPartition(ctx, c, slog.New(slog.DiscardHandler), filling)
+	p, err := openPartition(ctx, c, slog.New(slog.DiscardHandler), openLoad)
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func (m *Main) around() around {
 
 // The method "on" does the job on the store's directory. The job runs in this process or, if a
 // server holds the store's folder, in the server's process.
-func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use purpose, a around, args A) error {
+func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use openMode, a around, args A) error {
 	there, err := storeThere(c, use)
 	if err != nil {
 		return err

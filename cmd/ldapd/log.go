@@ -35,7 +35,7 @@ from when on changes are kept.`,
 		Args: cobra.MaximumNArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.DN = strings.Join(args, "")
-		return logJob.on(ctx, m, c, reading, m.around(), a)
+		return logJob.on(ctx, m, c, openReadOnly, m.around(), a)
 	})
 	c.Flags().StringVar(&a.Since, "since", "", "show only the changes after `WHEN`: "+pointInTimeHelp)
 	c.Flags().StringVar(&a.Until, "until", "now", "show only the changes up to `WHEN`")

@@ -24,7 +24,7 @@ func (m *Main) tuneMemory(c *config.Config) {
 		debug.SetGCPercent(200)
 	}
 	if !set("GOMEMLIMIT") {
-		entries, _ := caches(c, serving)
+		entries, _ := caches(c, openServe)
 		debug.SetMemoryLimit(entries + 768<<20)
 	}
 }

@@ -65,9 +65,9 @@ If a server has the embedded store open, the server does the work.`,
 		if c.Store != "" && a.Follow && a.Finish || a.Cancel && (a.Follow || a.Finish) {
 			return &config.Error{Text: "give one of --follow, --finish and --cancel"}
 		}
-		use := filling
+		use := openLoad
 		if a.Finish || a.Cancel {
-			use = changing
+			use = openReadWrite
 		}
 		return migrateJob.on(ctx, m, c, use, m.around(), a)
 	}))
@@ -100,7 +100,7 @@ shows no entryUUIDs. Attributes that a server keeps for itself are not compared.
 		if err != nil {
 			return err
 		}
-		return compareJob.on(ctx, m, c, changing, m.around(), a)
+		return compareJob.on(ctx, m, c, openReadWrite, m.around(), a)
 	}))
 	from.add(c)
 	return c

@@ -27,9 +27,9 @@ attributes whose values follow. With --end, the values do not follow any more.`,
 		Example: `  ldapd references --store ./data member uniqueMember manager
   ldapd references --store ./data --must-exist --repair owner`,
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		use := changing
+		use := openReadWrite
 		if a.Attributes = args; len(args) == 0 {
-			use = reading
+			use = openReadOnly
 		}
 		return referencesJob.on(ctx, m, c, use, m.around(), a)
 	}))

@@ -35,7 +35,7 @@ new version of ldapd has other rules for normal forms.`,
 		if len(args)+len(drop) == 0 {
 			return m.rebuild(ctx, c)
 		}
-		return reindexJob.on(ctx, m, c, changing, m.around(), reindexArgs{args, drop})
+		return reindexJob.on(ctx, m, c, openReadWrite, m.around(), reindexArgs{args, drop})
 	}))
 	c.Flags().StringArrayVar(&drop, "drop", nil, "`ATTR` whose index is removed")
 	return c
@@ -82,16 +82,16 @@ func (a *around) reindexing(ctx context.Context, do func(maintain.ReindexOptions
 // rebuild rebuilds everything that the store derives from its entries, such as the
 // indexes. No server may have the store open meanwhile.
 func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
-	if _, err := storeThere(c, changing); err != nil {
+	if _, err := storeThere(c, openReadWrite); err != nil {
 		return err
 	}
 	defer lowMemory(c)()
 	log := m.logger(c)
-	guard, err := readGuard(c, log, changing)
+	guard, err := readGuard(c, log, openReadWrite)
 	if err != nil {
 		return err
 	}
-	s, err := openStore(ctx, c, log, changing, 0)
+	s, err := openStore(ctx, c, log, openReadWrite, 0)
 	if errors.Is(err, table.ErrLocked) {
 		return fmt.Errorf("%w; to rebuild everything, stop the server first: while it runs, only indexes of attributes can be rebuilt", err)
 	}

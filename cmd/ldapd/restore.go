@@ -42,7 +42,7 @@ ones, --secrets-from names an archive, which has the passwords of the moment --a
 		}
 		around := m.around()
 		around.open = os.Open
-		return restoreJob.on(ctx, m, c, changing, around, a)
+		return restoreJob.on(ctx, m, c, openReadWrite, around, a)
 	}))
 	c.Flags().StringVar(&a.At, "at", "", "the state at `WHEN`: "+pointInTimeHelp)
 	c.Flags().BoolVar(&a.Subtree, "subtree", false, "include all entries that are or were below it")

@@ -44,7 +44,7 @@ names. KIND is one of ` + strings.Join(schemaKinds, ", ") + `.`,
 		if a.Kinds, err = kindsOf(args); err != nil {
 			return err
 		}
-		return schemaListJob.on(ctx, m, c, reading, m.around(), a)
+		return schemaListJob.on(ctx, m, c, openReadOnly, m.around(), a)
 	})
 	c.Flags().BoolVar(&a.Own, "own", false, "list only what the directory has besides the built-in schema")
 	return c
@@ -57,7 +57,7 @@ func (m *Main) schemaShowCommand() *cobra.Command {
 		Example: `  ldapd schema show --store ./data cn objectClasses:person`,
 		Args:    cobra.MinimumNArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return schemaShowJob.on(ctx, m, c, reading, m.around(), args)
+		return schemaShowJob.on(ctx, m, c, openReadOnly, m.around(), args)
 	})
 }
 

@@ -55,9 +55,9 @@ them; with --derive-rules=false, none do.`,
 			return err
 		}
 		a.Definitions = f.Definitions
-		use := filling
+		use := openLoad
 		if a.DryRun {
-			use = changing
+			use = openReadWrite
 		}
 		err := schemaAddJob.on(ctx, m, c, use, m.around(), a)
 		return errors.Join(append(f.Mistakes, err)...)
@@ -80,7 +80,7 @@ other definitions or entries use cannot be removed: the error says which.`,
 		Args:    cobra.MinimumNArgs(1),
 	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Names = args
-		return schemaRemoveJob.on(ctx, m, c, changing, m.around(), a)
+		return schemaRemoveJob.on(ctx, m, c, openReadWrite, m.around(), a)
 	}))
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
 	return c

@@ -26,7 +26,7 @@ import (
 )
 
 func (m *Main) serveCommand() *cobra.Command {
-	use, create := serving, false
+	use, create := openServe, false
 	c := accepts(m.command(&cobra.Command{
 		Use:   "serve --store STORE [--create [--access PROFILE] [--password-policy POLICY]] [--accept-clock] [--listen URL]... [--suffix DN]...",
 		Short: "Serve the directory in a store",
@@ -38,7 +38,7 @@ When clients can connect, a line "ready URL..." is printed.`,
 		Args:    cobra.NoArgs,
 	}, allKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		if create {
-			use = founding
+			use = openInit
 		}
 		return m.serve(ctx, c, use)
 	}))
@@ -48,7 +48,7 @@ When clients can connect, a line "ready URL..." is printed.`,
 
 // serve serves until ctx ends. A standby that is promoted, or continues from another base,
 // starts again in this process.
-func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) error {
+func (m *Main) serve(ctx context.Context, c *config.Config, use openMode) error {
 	for {
 		once, again := context.WithCancelCause(ctx)
 		err := m.serveOnce(once, c, use, again)
@@ -67,7 +67,7 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use purpose) error {
 
 // serveOnce serves until ctx ends. The function again ends ctx with a cause that makes serve
 // start the server anew.
-func (m *Main) serveOnce(ctx context.Context, c *config.Config, use purpose, again context.CancelCauseFunc) (err error) {
+func (m *Main) serveOnce(ctx context.Context, c *config.Config, use openMode, again context.CancelCauseFunc) (err error) {
 	log := m.logger(c)
 	hangups, unnotify := hangups()
 	defer unnotify()

@@ -60,11 +60,11 @@ func openFollower(ctx context.Context, c *config.Config, log *slog.Logger, again
 }
 
 // purpose returns what the store is opened for.
-func (f *follower) purpose(use purpose) purpose {
+func (f *follower) purpose(use openMode) openMode {
 	if f == nil {
 		return use
 	}
-	return standingBy
+	return openStandby
 }
 
 // follow keeps the store up to date until stop is called. Before follow returns, it applies
@@ -190,7 +190,7 @@ func (m *Main) promote(ctx context.Context, c *config.Config, a promoteArgs) err
 
 // promoteAlone promotes the store of a standby that no server has open.
 func promoteAlone(ctx context.Context, c *config.Config, f *follower, without bool, log *slog.Logger) (p archive.Promotion, err error) {
-	s, err := openStore(ctx, c, log, standingBy, 0)
+	s, err := openStore(ctx, c, log, openStandby, 0)
 	if errors.Is(err, lsm.ErrFollowsNone) {
 		return p, f.Finish()
 	}

@@ -22,7 +22,7 @@ import (
 
 // openStore opens the configured store: a folder or an HBase cluster. cache is the size
 // in bytes of a folder's block cache; zero means a small one.
-func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purpose, cache int64) (table.Store, error) {
+func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use openMode, cache int64) (table.Store, error) {
 	if c.Store == "" {
 		return nil, errNoStoreNamed
 	}
@@ -30,8 +30,8 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use purp
 		return openHBase(ctx, c, log, c.Origin("store"), c.Store)
 	}
 	o := lsm.Options{
-		Path: c.Store, Cache: cache, ReadOnly: use == reading, Follow: use == standingBy,
-		KeepLogs: c.Archive.Place != nil && use != standingBy,
+		Path: c.Store, Cache: cache, ReadOnly: use == openReadOnly, Follow: use == openStandby,
+		KeepLogs: c.Archive.Place != nil && use != openStandby,
 		Logf: func(format string, args ...any) {
 			log.Warn(fmt.Sprintf(format, args...), "store", c.Store)
 		},
@@ -61,25 +61,25 @@ type directoryStore struct {
 }
 
 // purpose says what a store is opened for.
-type purpose int
+type openMode int
 
 const (
-	reading    purpose = iota // only to read
-	changing                  // to write, if a directory exists
-	serving                   // like changing, with large caches
-	standingBy                // to read what a standby applies, with the caches of serving
-	filling                   // to write; a directory is created if none exists
-	founding                  // like filling, with the caches of serving
+	openReadOnly  openMode = iota // only to read
+	openReadWrite                 // to write, if a directory exists
+	openServe                     // like changing, with large caches
+	openStandby                   // to read what a standby applies, with the caches of serving
+	openLoad                      // to write; a directory is created if none exists
+	openInit                      // like filling, with the caches of serving
 )
 
 // creates reports whether a directory is created if none exists.
-func (u purpose) creates() bool { return u >= filling }
+func (u openMode) creates() bool { return u >= openLoad }
 
 // serves reports whether a server will use the store.
-func (u purpose) serves() bool { return u == serving || u == founding || u == standingBy }
+func (u openMode) serves() bool { return u == openServe || u == openInit || u == openStandby }
 
 // openPartition opens the configured store and its partition.
-func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use purpose, change ...func(*txn.Options)) (*directoryStore, error) {
+func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use openMode, change ...func(*txn.Options)) (*directoryStore, error) {
 	made, err := storeThere(c, use)
 	if err != nil {
 		return nil, err
@@ -99,8 +99,8 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		return nil, err
 	}
 	transactions := txn.Options{
-		ReadOnly: use == reading, Follow: use == standingBy, Lease: c.Lease, Drift: c.Drift, Log: log,
-		Collect: use.serves() && use != standingBy, Retention: c.Retention, BranchAge: c.BranchAge,
+		ReadOnly: use == openReadOnly, Follow: use == openStandby, Lease: c.Lease, Drift: c.Drift, Log: log,
+		Collect: use.serves() && use != openStandby, Retention: c.Retention, BranchAge: c.BranchAge,
 		InFlight: c.Test.InFlight, Now: clock(c), Doubt: guard.Doubt,
 	}
 	for _, f := range change {
@@ -132,7 +132,7 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 
 // firstRules returns the access rules for a store that is about to be made. A store that
 // exists keeps its rules.
-func firstRules(c *config.Config, sch *schema.Schema, made bool, use purpose) ([]partition.AccessRule, error) {
+func firstRules(c *config.Config, sch *schema.Schema, made bool, use openMode) ([]partition.AccessRule, error) {
 	if !use.creates() {
 		return nil, nil
 	}
@@ -154,7 +154,7 @@ func firstPolicy(c *config.Config) []configure.PolicyAttribute {
 // storeThere reports whether a store exists. It returns an error if the folder contains other
 // files, or if no store exists and the purpose does not create one. It does not check whether
 // a store on HBase exists, and returns true.
-func storeThere(c *config.Config, use purpose) (bool, error) {
+func storeThere(c *config.Config, use openMode) (bool, error) {
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
 		return true, nil // openPartition finds out whether there is a store
 	}
@@ -170,7 +170,7 @@ var errNoStore = errors.New("no store there: 'ldapd import' makes one, and so do
 // caches divides the configured size between the cache of entries and an embedded
 // store's block cache, which caches all other data. If no server will use the store, the block
 // cache has its small default size.
-func caches(c *config.Config, use purpose) (entries, blocks int64) {
+func caches(c *config.Config, use openMode) (entries, blocks int64) {
 	size := c.Cache
 	if size == 0 {
 		size = partition.DefaultCache()

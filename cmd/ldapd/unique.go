@@ -28,9 +28,9 @@ longer.`,
 		Example: `  ldapd unique --store ./data uid mail
   ldapd unique --store ./data --base ou=people,dc=example,dc=com uidNumber`,
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		use := changing
+		use := openReadWrite
 		if a.Attributes = args; len(args) == 0 {
-			use = reading
+			use = openReadOnly
 		}
 		return uniqueJob.on(ctx, m, c, use, m.around(), a)
 	}))

@@ -22,7 +22,7 @@ back; afterwards, older versions refuse the store. Servers continue to serve mea
 --dry-run says which format the store has.`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return upgradeJob.on(ctx, m, c, changing, m.around(), a)
+		return upgradeJob.on(ctx, m, c, openReadWrite, m.around(), a)
 	}))
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say which format the store has, and change nothing")
 	return c

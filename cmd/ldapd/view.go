@@ -42,7 +42,7 @@ records are computed from the entries.`,
 		Example: `  ldapd view list --store ./data`,
 		Args:    cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return viewListJob.on(ctx, m, c, reading, m.around(), viewArgs{})
+		return viewListJob.on(ctx, m, c, openReadOnly, m.around(), viewArgs{})
 	})
 }
 
@@ -53,7 +53,7 @@ func (m *Main) viewShowCommand() *cobra.Command {
 		Example: `  ldapd view show --store ./data departments`,
 		Args:    cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return viewShowJob.on(ctx, m, c, reading, m.around(), viewArgs{args[0]})
+		return viewShowJob.on(ctx, m, c, openReadOnly, m.around(), viewArgs{args[0]})
 	})
 }
 
@@ -66,7 +66,7 @@ records are computed for each reader.`,
 		Example: `  ldapd view rebuild --store ./data departments`,
 		Args:    cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return viewRebuildJob.on(ctx, m, c, changing, m.around(), viewArgs{args[0]})
+		return viewRebuildJob.on(ctx, m, c, openReadWrite, m.around(), viewArgs{args[0]})
 	}))
 }
 

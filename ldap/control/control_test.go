@@ -20,7 +20,7 @@ import (
 var parsers = map[string]func([]byte) (any, error){
 	"ParsePagedResults":         untyped(control.ParsePagedResults),
 	"ParseSortRequest":          untyped(control.ParseSortRequest),
-	"ParseViewRequest":          untyped(control.ParseViewRequest),
+	"ParseViewRequest":          untyped(control.ParseVLVRequest),
 	"ParseMatchedValues":        untyped(control.ParseMatchedValues),
 	"ParseAssertion":            untyped(control.ParseAssertion),
 	"ParseDereference":          untyped(control.ParseDereference),
@@ -63,9 +63,9 @@ var examples = []example{
 
 	{"ParseSortRequest", "\x30\x10\x30\x0e\x04\x02cn\x04\x00\x01\x01\xff\x04\x00\x01\x01\xff", control.SortRequest{Keys: []control.SortKey{{Attribute: "cn", Reverse: true}}}}, // net-ldap
 
-	{"ParseViewRequest", "\x30\x0e\x02\x01\x01\x02\x01\x02\xa0\x06\x02\x01\x03\x02\x01\x04", control.ViewRequest{Before: 1, After: 2, Offset: 3, Count: 4}},
-	{"ParseViewRequest", "\x30\x0e\x02\x01\x00\x02\x01\x09\x81\x01a\x04\x03ctx", control.ViewRequest{After: 9, Value: []byte("a"), Context: []byte("ctx")}},
-	{"ParseViewRequest", "\x30\x08\x02\x01\x00\x02\x01\x00\x81\x00", control.ViewRequest{Value: []byte{}}},
+	{"ParseViewRequest", "\x30\x0e\x02\x01\x01\x02\x01\x02\xa0\x06\x02\x01\x03\x02\x01\x04", control.VLVRequest{Before: 1, After: 2, Offset: 3, Count: 4}},
+	{"ParseViewRequest", "\x30\x0e\x02\x01\x00\x02\x01\x09\x81\x01a\x04\x03ctx", control.VLVRequest{After: 9, Value: []byte("a"), Context: []byte("ctx")}},
+	{"ParseViewRequest", "\x30\x08\x02\x01\x00\x02\x01\x00\x81\x00", control.VLVRequest{Value: []byte{}}},
 
 	{"ParseMatchedValues", "\x30\x0d\x87\x02cn\xa3\x07\x04\x02sn\x04\x01x", control.MatchedValues{Items: []filter.Filter{
 		&filter.Present{Attribute: "cn"}, &filter.Equal{Attribute: "sn", Value: []byte("x")}}}},
@@ -204,8 +204,8 @@ func TestEncode(t *testing.T) {
 		{control.PagedResults{Size: 7, Cookie: []byte("c")}, "\x30\x06\x02\x01\x07\x04\x01c"},
 		{control.SortResponse{}, "\x30\x03\x0a\x01\x00"},
 		{control.SortResponse{Code: op.NoSuchAttribute, Attribute: "x"}, "\x30\x06\x0a\x01\x10\x80\x01x"},
-		{control.ViewResponse{Code: control.OffsetRangeError}, "\x30\x09\x02\x01\x00\x02\x01\x00\x0a\x01\x3d"},
-		{control.ViewResponse{Target: 2, Count: 300, Context: []byte{}}, "\x30\x0c\x02\x01\x02\x02\x02\x01\x2c\x0a\x01\x00\x04\x00"},
+		{control.VLVResponse{Code: control.OffsetRangeError}, "\x30\x09\x02\x01\x00\x02\x01\x00\x0a\x01\x3d"},
+		{control.VLVResponse{Target: 2, Count: 300, Context: []byte{}}, "\x30\x0c\x02\x01\x02\x02\x02\x01\x2c\x0a\x01\x00\x04\x00"},
 		{control.DereferenceResult{}, "\x30\x00"},
 		{control.DereferenceResult{Results: []control.DerefRes{
 			{Attribute: "m", Name: []byte("cn=a"), Attributes: []op.PartialAttribute{{Description: "o", Values: [][]byte{[]byte("x"), []byte("y")}}}},

@@ -180,10 +180,10 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 		return true, err
 	}
 	switch how {
-	case beside:
+	case inGoroutine:
 		go c.work(o)
 		return true, nil
-	case later:
+	case queued:
 		return true, nil
 	}
 	c.arm()
@@ -192,21 +192,21 @@ func (c *conn) handle(m *op.Message) (reader bool, err error) {
 }
 
 // A how is a way to run an operation.
-type how int
+type dispatch int
 
 const (
 	// The reader runs the operation. If the operation takes long, tick starts a new reader.
-	watched how = iota
+	byReader dispatch = iota
 	// A new goroutine runs the operation.
-	beside
+	inGoroutine
 	// The operation is not run now. It waits in the queue, or the queue was full and the
 	// operation is refused.
-	later
+	queued
 )
 
 // admit makes an operation outstanding and decides how to run it. If the queue is full,
 // admit answers the operation with busy instead.
-func (c *conn) admit(o *operation) (how, error) {
+func (c *conn) admit(o *operation) (dispatch, error) {
 	how, refusal, err := c.enter(o)
 	if refusal != nil {
 		c.answer(o.message, &op.Response{Result: *refusal})
@@ -214,7 +214,7 @@ func (c *conn) admit(o *operation) (how, error) {
 	return how, err
 }
 
-func (c *conn) enter(o *operation) (how, *op.Result, error) {
+func (c *conn) enter(o *operation) (dispatch, *op.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.unused(o.message.ID); err != nil {
@@ -234,22 +234,22 @@ func (c *conn) enter(o *operation) (how, *op.Result, error) {
 // place decides how to run an operation. The decision depends on the request, on the
 // connection's other operations, and on whether more input has arrived. The caller must hold
 // c.mu.
-func (c *conn) place(o *operation) (how, *op.Result) {
+func (c *conn) place(o *operation) (dispatch, *op.Result) {
 	if len(c.ops) > 0 {
 		switch running := c.running(); {
 		case running >= c.mostOutstanding() && o.message.Received == nil:
-			return later, c.enqueue(o)
+			return queued, c.enqueue(o)
 		case running > 0 && waits(o.message.Request):
 			c.workers.Add(1)
-			return beside, nil
+			return inGoroutine, nil
 		}
 	}
 	if waits(o.message.Request) && c.unread() > 0 {
 		c.workers.Add(1)
-		return beside, nil
+		return inGoroutine, nil
 	}
 	c.inline = o
-	return watched, nil
+	return byReader, nil
 }
 
 // mostOutstanding returns how many operations may run at once. A session may have a lower

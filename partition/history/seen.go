@@ -19,15 +19,15 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-// A Lens returns what a reader may see of a state.
-type Lens func(ctx context.Context, s *partition.Snapshot) (Look, error)
+// ForReader returns what a reader may see of a state.
+type ForReader func(ctx context.Context, s *partition.Snapshot) (Visible, error)
 
-// A Look returns what a reader may see of an entry of one state. It returns nil if there
+// Visible returns what a reader may see of an entry of one state. It returns nil if there
 // is no such entry, or if the reader does not see the entry.
-type Look func(ctx context.Context, id entry.ID) (*Sight, error)
+type Visible func(ctx context.Context, id entry.ID) (*VisibleEntry, error)
 
-// A Sight is what a reader may see of an entry.
-type Sight struct {
+// A VisibleEntry is what a reader may see of an entry.
+type VisibleEntry struct {
 	Name       dn.DN
 	Attributes []entry.Attribute // without secret attributes
 	// Secret reports whether the reader may learn that a secret attribute has changed.
@@ -43,7 +43,7 @@ type Sight struct {
 // comparing the two states. An entry that becomes visible appears as an add, and an
 // entry that becomes invisible appears as a delete. If the reader may see no difference,
 // there is no change.
-func ChangesSeen(ctx context.Context, p *partition.Partition, commits iter.Seq2[*changes.Change, error], lens Lens) iter.Seq2[*Change, error] {
+func ChangesSeen(ctx context.Context, p *partition.Partition, commits iter.Seq2[*changes.Change, error], lens ForReader) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for c, err := range commits {
 			var all []*Change
@@ -67,7 +67,7 @@ func ChangesSeen(ctx context.Context, p *partition.Partition, commits iter.Seq2[
 // seenOf returns what a reader may see of the changes of one commit. The states before and
 // after an erasure are equal, because an erasure only changes the past. So no reader sees a
 // change.
-func seenOf(ctx context.Context, p *partition.Partition, c *changes.Change, lens Lens) ([]*Change, error) {
+func seenOf(ctx context.Context, p *partition.Partition, c *changes.Change, lens ForReader) ([]*Change, error) {
 	note := past.ParseMessage(c.Message)
 	if slices.ContainsFunc(note.Operations, func(o past.Operation) bool { return o.Kind == past.Erasure }) {
 		return nil, nil
@@ -76,7 +76,7 @@ func seenOf(ctx context.Context, p *partition.Partition, c *changes.Change, lens
 	for _, side := range []struct {
 		at   table.Revision
 		s    **partition.Snapshot
-		look *Look
+		look *Visible
 	}{{c.Revision - 1, &w.before, &w.was}, {c.Revision, &w.after, &w.is}} {
 		s, err := p.At(ctx, side.at)
 		if err != nil {
@@ -100,14 +100,14 @@ type seenWalk struct {
 	commit        *changes.Change
 	note          *past.Message
 	before, after *partition.Snapshot
-	was, is       Look
+	was, is       Visible
 	renames       [][2]dn.DN // the renames that out contains, as old and new names
 	out           []*Change
 }
 
 // A glance is what a reader may see of an entry before and after a commit. It contains nil
 // for a state in which the reader sees no such entry.
-type glance struct{ was, is *Sight }
+type glance struct{ was, is *VisibleEntry }
 
 func (w *seenWalk) run(ctx context.Context) error {
 	var gone, others, late []glance
@@ -160,13 +160,13 @@ func unique(ids []entry.ID) (once []entry.ID) {
 	return once
 }
 
-func byDepth(a, b *Sight, s *schema.Schema) int {
+func byDepth(a, b *VisibleEntry, s *schema.Schema) int {
 	return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(Key(a.Name.String(), s), Key(b.Name.String(), s)))
 }
 
 // emptied reports whether an entry that exists after the commit was below the given
 // entry before the commit.
-func (w *seenWalk) emptied(above *Sight, others []glance) bool {
+func (w *seenWalk) emptied(above *VisibleEntry, others []glance) bool {
 	return slices.ContainsFunc(others, func(g glance) bool {
 		return g.was != nil && len(g.was.Name) > len(above.Name) && w.ends(g.was.Name, above.Name)
 	})
@@ -187,7 +187,7 @@ func (w *seenWalk) glance(ctx context.Context, id entry.ID) (g glance, err error
 	return g, err
 }
 
-func look(ctx context.Context, s *partition.Snapshot, l Look, id entry.ID) (*Sight, error) {
+func look(ctx context.Context, s *partition.Snapshot, l Visible, id entry.ID) (*VisibleEntry, error) {
 	node, err := past.Node(ctx, s, id)
 	if err != nil || node == nil {
 		return nil, err
@@ -202,7 +202,7 @@ func look(ctx context.Context, s *partition.Snapshot, l Look, id entry.ID) (*Sig
 
 // emit adds a change of an entry, with the name that the entry has at this point of the walk.
 // emit also sets that name in the request.
-func (w *seenWalk) emit(at *Sight, r op.Request) *Change {
+func (w *seenWalk) emit(at *VisibleEntry, r op.Request) *Change {
 	name := at.Name
 	if _, ok := r.(*op.Add); !ok {
 		for _, renamed := range w.renames {
@@ -266,7 +266,7 @@ func equalAttributes(a, b entry.Attribute) bool {
 }
 
 // secrets sets x.Secrets to the changed secret attributes that the reader may learn of.
-func (w *seenWalk) secrets(x *Change, is *Sight) error {
+func (w *seenWalk) secrets(x *Change, is *VisibleEntry) error {
 	for _, name := range secretsOf(w.note, x, w.after.Schema()) {
 		shown, err := is.Secret(name)
 		if err != nil {

@@ -202,7 +202,7 @@ func TestStandbyInABucket(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	s.ignores.Store(true)
-	if _, err := h.Promote(ctx, false); err == nil || !strings.Contains(err.Error(), "--without-archive") {
+	if _, err := h.Promote(ctx, false); err == nil || !strings.Contains(err.Error(), "without the archive") {
 		t.Error("a promotion:", err)
 	}
 	f.commit(1)

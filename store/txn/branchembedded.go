@@ -137,7 +137,7 @@ func (e *embedded) current(b *Branch) (revision.Cell, error) {
 }
 
 // current returns the cell of a branch that is in progress.
-func (l *lines) current(b *Branch) (revision.Cell, error) {
+func (l *branchTable) current(b *Branch) (revision.Cell, error) {
 	c := l.cell(b.slot)
 	if c.Incarnation != b.incarnation || !inProgress(c) {
 		return c, fmt.Errorf("%w: %s", ErrBranch, b.name)
@@ -159,7 +159,7 @@ func (e *embedded) updateBranch(ctx context.Context, b *Branch, fn func(*Tx) err
 			return err
 		}
 		defer s.Close()
-		s.noting = true
+		s.recordsMarks = true
 		tx := &Tx{db: e.db, snapshot: s}
 		if err := fn(tx); err != nil {
 			return err
@@ -266,7 +266,7 @@ var errSuspects = errors.New("a commit may conflict with the branch")
 
 // swapMerge merges a branch that nothing conflicts with. It returns errSuspects if a
 // commit that was not compared yet may conflict.
-func (e *embedded) swapMerge(ctx context.Context, x *lineCheck, message []byte) (m table.Revision, err error) {
+func (e *embedded) swapMerge(ctx context.Context, x *embeddedMergeCheck, message []byte) (m table.Revision, err error) {
 	err = e.swap(ctx, func() (*change, error) {
 		before := x.upTo
 		if err := x.others(ctx, e.last.head); err != nil {
@@ -290,7 +290,7 @@ func (e *embedded) swapMerge(ctx context.Context, x *lineCheck, message []byte) 
 }
 
 // mergeChange returns the commit that merges a branch. The caller holds e.mu.
-func (e *embedded) mergeChange(x *lineCheck, message []byte) (*change, error) {
+func (e *embedded) mergeChange(x *embeddedMergeCheck, message []byte) (*change, error) {
 	m, err := e.clock.Next()
 	if err != nil {
 		return nil, err
@@ -301,7 +301,7 @@ func (e *embedded) mergeChange(x *lineCheck, message []byte) (*change, error) {
 	freeing := journal.ArchiveWrite(x.slot, &cell)
 	at := position{head: m, ordinal: e.last.ordinal + 1, lines: e.last.lines.with(x.slot, cell, &archived, m)}
 	view := e.state(at)
-	view.low, view.whole = x.heads.NoBranchWithin(x.cell.Base), true
+	view.low, view.complete = x.heads.NoBranchWithin(x.cell.Base), true
 	beside := maps.Clone(x.own.beside)
 	for name, keys := range x.beside {
 		beside[name] = slices.Concat(beside[name], keys)
@@ -419,7 +419,7 @@ func (e *embedded) sweepNow(ctx context.Context, s revision.Slot) error {
 
 // unbranched returns an error if the store may contain cells of branches that are not merged.
 func (e *embedded) unbranched(what string) error {
-	if err := e.db.unbranched(what); err != nil || !e.db.current.Load().noting {
+	if err := e.db.unbranched(what); err != nil || !e.db.current.Load().recordsMarks {
 		return err
 	}
 	return fmt.Errorf("%w: %s must wait until the last one that was discarded is removed", ErrBranches, what)

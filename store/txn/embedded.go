@@ -50,7 +50,7 @@ type embedded struct {
 type position struct {
 	head    table.Revision // the newest commit of the trunk
 	ordinal uint64
-	lines   *lines
+	lines   *branchTable
 }
 
 func openEmbedded(ctx context.Context, db *DB) error {
@@ -74,7 +74,7 @@ func openEmbedded(ctx context.Context, db *DB) error {
 	if err != nil {
 		return err
 	}
-	e.last = position{head, 1, linesOf(h, head)}
+	e.last = position{head, 1, branchTableOf(h, head)}
 	db.live.horizon = e.last.lines.noBranchWithin(h.Horizon)
 	e.warnOfFuture()
 	db.commits, db.views, db.horizon, db.branches, db.alone = e, e, e, e, e
@@ -292,7 +292,7 @@ func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (p
 		return p, nil, &conflict{ordinal: o}, nil
 	}
 	noting := e.last.lines.areOpen()
-	if noting && !tx.snapshot.noting && len(tx.marks) > 0 {
+	if noting && !tx.snapshot.recordsMarks && len(tx.marks) > 0 {
 		return p, nil, &conflict{ordinal: e.last.ordinal}, nil // the transaction began before the branch
 	}
 	p = e.last

@@ -39,7 +39,7 @@ func (e *embedded) showNewest(ctx context.Context) error {
 	if head < was {
 		return fmt.Errorf("%w: the store's newest commit is %s, and %s was shown", ErrRevision, head, was)
 	}
-	p := position{head, e.last.ordinal + 1, linesOf(heads, head)}
+	p := position{head, e.last.ordinal + 1, branchTableOf(heads, head)}
 	if err := e.noteChanges(ctx, was, head, p.ordinal); err != nil || heads.Horizon > was {
 		e.db.changes.everything(p.ordinal) // the records may be incomplete
 	}

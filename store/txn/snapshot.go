@@ -26,13 +26,13 @@ type Snapshot struct {
 	err     error   // if the state is not available, the error of every read
 	pinned  bool    // the state is below the horizon; a checkpoint or a parked branch keeps it
 	branch  *Branch // the branch whose state this is; nil for the trunk
-	// noting is set on a store of one server if branches existed at this state. Commits
+	// recordsMarks is set on a store of one server if branches existed at this state. Commits
 	// then note their marks in the journal.
-	noting bool
-	// whole is set if every branch that is not parked was merged at or below low, or
+	recordsMarks bool
+	// complete is set if every branch that is not parked was merged at or below low, or
 	// began at or above low. Parked branches do not count: a merge needs the history
 	// above low, and the history since a parked branch began may have been collected.
-	whole bool
+	complete bool
 
 	refs    atomic.Int64
 	expired atomic.Pointer[error] // like err, but set after the snapshot was returned
@@ -169,10 +169,10 @@ func (s *Snapshot) Close() { s.refs.Add(-1) }
 // Max implements table.View. It returns the snapshot's revision.
 func (s *Snapshot) Max() table.Revision { return s.max }
 
-// Low implements table.View. Unless whole is set, the result is below every branch commit that
+// Low implements table.View. Unless complete is set, the result is below every branch commit that
 // s does not show.
 func (s *Snapshot) Low() table.Revision {
-	if s.view == nil || s.whole {
+	if s.view == nil || s.complete {
 		return s.low
 	}
 	return min(s.low, s.view.Settled(s.max))

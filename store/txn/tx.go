@@ -174,7 +174,7 @@ func (w *rowWrite) columns() []table.Cell {
 // Mark declares what the transaction does to a row.
 func (tx *Tx) Mark(t table.Table, row []byte, m Mark) {
 	tx.marks = append(tx.marks, place(t.Name(), row, m))
-	if tx.snapshot.noting || tx.db.Shared() {
+	if tx.snapshot.recordsMarks || tx.db.Shared() {
 		tx.markRows = append(tx.markRows, markRow{t.Name(), row, m})
 	}
 }

@@ -125,7 +125,7 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 // userPassword.
 func verifyPassword(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, assertion []byte) (bool, error) {
 	refused := op.Errorf(op.InsufficientAccessRights, "%s is secret, and serves only to bind", t.Name())
-	if t != req.Known.UserPassword || options != "" || req.IsPast() || req.Judge.Free() {
+	if t != req.Known.UserPassword || options != "" || req.IsPast() || req.Judge.Unrestricted() {
 		return false, refused
 	}
 	d, err := req.Judge.DecideAt(ctx, at)
@@ -147,7 +147,7 @@ func verifyPassword(ctx context.Context, req *request.Request, at partition.Loca
 
 // compareRules compares an assertion with the access rules that are stored at an entry.
 func compareRules(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, assertion []byte) (bool, error) {
-	e, err := req.Snapshot.Some(ctx, at.ID, append([]*schema.AttributeType{req.Known.ObjectClass}, req.Judge.LooksAt()...))
+	e, err := req.Snapshot.Some(ctx, at.ID, append([]*schema.AttributeType{req.Known.ObjectClass}, req.Judge.NeededTypes()...))
 	if err != nil || e == nil {
 		return false, err
 	}

@@ -80,7 +80,7 @@ func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) 
 	newest := req.Server.Part.Snapshot()
 	defer newest.Close()
 	j, err := judgeOf(ctx, req, newest, who)
-	if err != nil || j.Always().Entry(acl.Bind) {
+	if err != nil || j.Everywhere().Entry(acl.Bind) {
 		return err == nil, err
 	}
 	d, err := j.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})

@@ -97,7 +97,7 @@ func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
 		Base:   entry.Root, // all naming contexts
 		Scope:  op.WholeSubtree,
 		Filter: j.OnlySeen(ctx, j.Guard(ctx, resolveFilter(c.req, c.test(name)))),
-		Only:   append([]*schema.AttributeType{}, j.LooksAt()...), // only the types that access rules need
+		Only:   append([]*schema.AttributeType{}, j.NeededTypes()...), // only the types that access rules need
 		Cost:   &c.cost,
 	}
 	if most := c.req.Limits.Candidates; most > 0 {

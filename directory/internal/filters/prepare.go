@@ -129,7 +129,7 @@ func PrepareItems(req *request.Request, items []filter.Filter) []*filter.Test {
 func resolveFilter(req *request.Request, f filter.Filter) filter.Resolved {
 	switch {
 	case req.IsPast() || !req.Judge.Secrets(acl.Search):
-	case req.Judge.Free(): // the administrator tests how accounts are used, but no passwords
+	case req.Judge.Unrestricted(): // the administrator tests how accounts are used, but no passwords
 		return filter.ResolveSome(f, req.Schema, req.Known.Account.Uses)
 	default:
 		return filter.ResolveSecrets(f, req.Schema)

@@ -66,7 +66,7 @@ func MayAssume(ctx context.Context, j *judge.Judge, who *settings.Identity, refu
 // whom access rules do not restrict has the right.
 func mayActOn(ctx context.Context, j *judge.Judge, who *settings.Identity, right acl.Rights, refusal error) error {
 	switch {
-	case j.Free():
+	case j.Unrestricted():
 		return nil
 	case !who.HasEntry() || who.IsAdmin():
 		return refusal

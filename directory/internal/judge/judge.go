@@ -76,8 +76,8 @@ func (j *Judge) ByName() {
 // the requester. It also returns nil before By has set the rules.
 func (j *Judge) Program() *acl.Program { return j.program }
 
-// Free reports whether access rules do not restrict the requester.
-func (j *Judge) Free() bool { return j.unrestricted }
+// Unrestricted reports whether access rules do not restrict the requester.
+func (j *Judge) Unrestricted() bool { return j.unrestricted }
 
 // ReadsAll returns true only if the requester reads everything except secrets and the access
 // rules.
@@ -92,10 +92,10 @@ func (j *Judge) Secrets(r acl.Rights) bool {
 }
 
 // SeesAll returns true only if the requester sees every entry.
-func (j *Judge) SeesAll() bool { return j.Always().Entry(acl.See) }
+func (j *Judge) SeesAll() bool { return j.Everywhere().Entry(acl.See) }
 
-// Always returns a decision that contains only rights that the requester has on every entry.
-func (j *Judge) Always() *acl.Decision {
+// Everywhere returns a decision that contains only rights that the requester has on every entry.
+func (j *Judge) Everywhere() *acl.Decision {
 	switch {
 	case j.unrestricted:
 		return acl.Everything
@@ -108,7 +108,7 @@ func (j *Judge) Always() *acl.Decision {
 }
 
 // Manages reports whether the requester has the right to manage every entry.
-func (j *Judge) Manages() bool { return j.Always().Manages() }
+func (j *Judge) Manages() bool { return j.Everywhere().Manages() }
 
 // MayUse reports whether the requester may use a control or an extended operation.
 func (j *Judge) MayUse(oid string) bool {
@@ -243,10 +243,10 @@ func (j *Judge) missing(ctx context.Context, name dn.DN) error {
 	return missing
 }
 
-// LeadsOn reports whether the requester may follow a referral or an alias. The requester
+// MayFollowAt reports whether the requester may follow a referral or an alias. The requester
 // must see the entry, and needs the right to read the attribute t, which names the target.
 // For other requesters, the referral or alias counts as an ordinary entry.
-func (j *Judge) LeadsOn(ctx context.Context, at partition.Located, t *schema.AttributeType) (bool, error) {
+func (j *Judge) MayFollowAt(ctx context.Context, at partition.Located, t *schema.AttributeType) (bool, error) {
 	if j.ReadsAll() {
 		return true, nil
 	}
@@ -254,8 +254,8 @@ func (j *Judge) LeadsOn(ctx context.Context, at partition.Located, t *schema.Att
 	return d != nil && d.Entry(acl.See) && d.All(t, acl.Show), err
 }
 
-// Leads is LeadsOn for an entry that a search found.
-func (j *Judge) Leads(ctx context.Context, found *partition.Result, t *schema.AttributeType) (bool, error) {
+// MayFollow is MayFollowAt for an entry that a search found.
+func (j *Judge) MayFollow(ctx context.Context, found *partition.Result, t *schema.AttributeType) (bool, error) {
 	if j.ReadsAll() {
 		return true, nil
 	}
@@ -263,13 +263,13 @@ func (j *Judge) Leads(ctx context.Context, found *partition.Result, t *schema.At
 	return d != nil && d.Entry(acl.See) && d.All(t, acl.Show), err
 }
 
-// OnlyLeading restricts a filter to the entries that LeadsOn allows.
+// OnlyLeading restricts a filter to the entries that MayFollowAt allows.
 func (j *Judge) OnlyLeading(ctx context.Context, f filter.Resolved, t *schema.AttributeType) filter.Resolved {
 	if j.ReadsAll() {
 		return f
 	}
 	decide := j.Decider(ctx)
-	return filter.MakeAnd(f, filter.Place(j.LooksAt(), func(name dn.DN, e filter.Source) bool {
+	return filter.MakeAnd(f, filter.Place(j.NeededTypes(), func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
 		return d != nil && d.Entry(acl.See) && d.All(t, acl.Show)
 	}))
@@ -284,7 +284,7 @@ func (j *Judge) Guard(ctx context.Context, f filter.Resolved) filter.Resolved {
 	case j.program == nil:
 		return filter.Const(filter.False)
 	}
-	return acl.Guard(f, j.Always(), j.LooksAt(), j.Decider(ctx))
+	return acl.Guard(f, j.Everywhere(), j.NeededTypes(), j.Decider(ctx))
 }
 
 // OnlySeen restricts a filter to the entries that the requester sees.
@@ -302,7 +302,7 @@ func (j *Judge) Children(ctx context.Context) filter.Resolved {
 	if j.SeesAll() {
 		return nil
 	}
-	return acl.Visible(j.LooksAt(), j.Decider(ctx))
+	return acl.Visible(j.NeededTypes(), j.Decider(ctx))
 }
 
 // Restrict restricts a query to the entries that the requester sees. Tests of children in
@@ -378,9 +378,9 @@ func (j *Judge) Failure() error { return j.failed }
 // Fail records why a filter could not decide.
 func (j *Judge) Fail(err error) { j.failed = err }
 
-// LooksAt returns the types that decisions need. A search must read these types even from an
+// NeededTypes returns the types that decisions need. A search must read these types even from an
 // entry with very many values.
-func (j *Judge) LooksAt() []*schema.AttributeType {
+func (j *Judge) NeededTypes() []*schema.AttributeType {
 	if j.ReadsAll() || j.program == nil {
 		return nil
 	}
@@ -542,7 +542,7 @@ func (j *Judge) SortsAll(keys []partition.SortKey) bool {
 	}
 	for i := range keys {
 		for _, t := range j.schema.Subtypes(keys[i].Type) {
-			if !j.Always().All(t, acl.Search) {
+			if !j.Everywhere().All(t, acl.Search) {
 				return false
 			}
 		}

@@ -18,14 +18,14 @@ func TestZeroJudgeRefuses(t *testing.T) {
 	cn := sch.Attribute("cn")
 	var j Judge
 	j.Read(nil, sch)
-	if j.Free() || j.ReadsAll() || j.SeesAll() || j.Manages() || j.MayUse("1.2.3") {
+	if j.Unrestricted() || j.ReadsAll() || j.SeesAll() || j.Manages() || j.MayUse("1.2.3") {
 		t.Error("it lets something be done")
 	}
 	if j.MayReadPast() == nil {
 		t.Error("it lets something be read")
 	}
 	for _, right := range (acl.EntryRights | acl.AttributeRights).Each() {
-		if j.Always().Entry(right) || j.Always().Some(cn, right) {
+		if j.Everywhere().Entry(right) || j.Everywhere().Some(cn, right) {
 			t.Errorf("it has the right to %s", right)
 		}
 	}
@@ -46,7 +46,7 @@ func TestZeroJudgeRefuses(t *testing.T) {
 		t.Errorf("it shows %v, %v", shown, err)
 	}
 	j.Unrestrict()
-	if !j.Free() || !j.ReadsAll() || !j.SeesAll() || !j.Manages() || !j.MayUse("1.2.3") || !j.Always().All(cn, acl.AttributeRights) {
+	if !j.Unrestricted() || !j.ReadsAll() || !j.SeesAll() || !j.Manages() || !j.MayUse("1.2.3") || !j.Everywhere().All(cn, acl.AttributeRights) {
 		t.Error("who is above rules is refused")
 	}
 }

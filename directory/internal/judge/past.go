@@ -23,7 +23,7 @@ type past struct {
 // past of any entry.
 func (j *Judge) MayReadPast() error {
 	if !j.unrestricted && (j.program == nil || !j.program.Somewhere(acl.Past)) {
-		return j.Refuse(j.Always(), acl.Question{Right: acl.Past})
+		return j.Refuse(j.Everywhere(), acl.Question{Right: acl.Past})
 	}
 	return nil
 }

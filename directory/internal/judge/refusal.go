@@ -27,7 +27,7 @@ func (j *Judge) Refuse(d *acl.Decision, q acl.Question) error {
 // RefuseUse returns an error and records the refused control or extended operation. what names
 // it for the client.
 func (j *Judge) RefuseUse(oid, what string) error {
-	return j.refuse(&Refusal{program: j.program, use: oid}, j.Always(), "the access rules do not allow the use of "+what)
+	return j.refuse(&Refusal{program: j.program, use: oid}, j.Everywhere(), "the access rules do not allow the use of "+what)
 }
 
 func (j *Judge) refuse(r *Refusal, d *acl.Decision, text string) error {

@@ -194,7 +194,7 @@ func firstRedirect(ctx context.Context, req *request.Request, name dn.DN, classe
 // leadsOn reports whether the requester may learn where an alias or a referral leads.
 func leadsOn(ctx context.Context, req *request.Request, at partition.Located, c *schema.ObjectClass) (bool, error) {
 	if c == req.Known.Alias {
-		return req.Judge.LeadsOn(ctx, at, req.Known.AliasedObjectName)
+		return req.Judge.MayFollowAt(ctx, at, req.Known.AliasedObjectName)
 	}
-	return req.Judge.LeadsOn(ctx, at, req.Known.Ref)
+	return req.Judge.MayFollowAt(ctx, at, req.Known.Ref)
 }

@@ -89,7 +89,7 @@ func (w *walk) source(ctx context.Context, all *access.DynamicGroups, name strin
 	if err != nil {
 		return nil, err
 	}
-	e, err := w.req.Snapshot.Some(ctx, at.ID, append(slices.Clip(all.Types()), w.req.Judge.LooksAt()...))
+	e, err := w.req.Snapshot.Some(ctx, at.ID, append(slices.Clip(all.Types()), w.req.Judge.NeededTypes()...))
 	if err != nil || e == nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (w *walk) run(ctx context.Context, g *access.DynamicGroup, u *access.Member
 		}
 		q := partition.Query{
 			Base: base.ID, Scope: u.Scope, Filter: w.guarded(ctx, u), Cost: &w.cost,
-			Only: append([]*schema.AttributeType{}, w.req.Judge.LooksAt()...), Most: w.left(),
+			Only: append([]*schema.AttributeType{}, w.req.Judge.NeededTypes()...), Most: w.left(),
 		}
 		for found, err := range w.req.Snapshot.Search(ctx, q) {
 			if err == nil {

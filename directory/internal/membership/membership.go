@@ -162,7 +162,7 @@ func (w *walk) allowed(ctx context.Context, found []referrers.Referrer, members 
 	}
 	q := partition.Query{
 		Filter: filter.Const(filter.True),
-		Only:   append([]*schema.AttributeType{}, w.req.Judge.LooksAt()...),
+		Only:   append([]*schema.AttributeType{}, w.req.Judge.NeededTypes()...),
 		Most:   w.left(),
 	}
 	for g, err := range w.req.Snapshot.Results(ctx, ids, q) {

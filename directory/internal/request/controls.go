@@ -19,7 +19,7 @@ type Controls struct {
 	ManageDsaIT bool
 	Paged       *control.PagedResults
 	Sort        *sortRequest
-	Vlv         *control.ViewRequest
+	Vlv         *control.VLVRequest
 	Matched     *control.MatchedValues // nil: all values
 	Dereference []control.DerefSpec
 
@@ -65,7 +65,7 @@ var supported = []servedControl{
 	{control.OIDManageDsaIT, "ManageDsaIT", all &^ extended, flag(func(c *Controls) *bool { return &c.ManageDsaIT })},
 	{control.OIDPagedResults, "paged results", withSearch, takePaged},
 	{control.OIDSortRequest, "sort", withSearch, takeSort},
-	{control.OIDViewRequest, "virtual list view", withSearch, takeView},
+	{control.OIDVLVRequest, "virtual list view", withSearch, takeVLV},
 	{control.OIDMatchedValues, "matched values", withSearch, takeMatched},
 	{control.OIDDereference, "dereference", withSearch, takeDereference},
 	{control.OIDAssertion, "assertion", all &^ extended, takeAssertion},

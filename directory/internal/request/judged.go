@@ -38,7 +38,7 @@ func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) erro
 // that hide the value.
 func (req *Request) Newest(ctx context.Context) (*partition.Snapshot, error) {
 	s := req.Now()
-	if req.Judge.Free() || s.Ordinal() == req.judged {
+	if req.Judge.Unrestricted() || s.Ordinal() == req.judged {
 		return s, nil
 	}
 	if err := req.Judged(ctx, s); err != nil {

@@ -47,7 +47,7 @@ func (req *Request) Resume(ctx context.Context, s *partition.Snapshot) (*partiti
 }
 
 func (req *Request) judgeResumed(ctx context.Context, s *partition.Snapshot) error {
-	if req.Judge.Free() {
+	if req.Judge.Unrestricted() {
 		return nil
 	}
 	if req.IsPast() {
@@ -89,7 +89,7 @@ func (req *Request) readPast(ctx context.Context, then, now *partition.Snapshot)
 // request's Judge must already decide by these rules.
 func (req *Request) InPast(ctx context.Context, then, now *partition.Snapshot) (*Request, error) {
 	x := req.On(then)
-	if x.Judge.Free() {
+	if x.Judge.Unrestricted() {
 		return x, nil
 	}
 	err := x.readPast(ctx, then, now)

@@ -39,9 +39,9 @@ func takeSort(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
-// takeView reads a virtual list view control (draft-ietf-ldapext-ldapv3-vlv-09).
-func takeView(req *Request, _ *op.Message, c *op.Control) error {
-	v, err := control.ParseViewRequest(c.Value)
+// takeVLV reads a virtual list view control (draft-ietf-ldapext-ldapv3-vlv-09).
+func takeVLV(req *Request, _ *op.Message, c *op.Control) error {
+	v, err := control.ParseVLVRequest(c.Value)
 	if err != nil {
 		return err
 	}

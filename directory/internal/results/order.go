@@ -103,13 +103,13 @@ func resolveSortKey(asked *control.SortKey, sch *schema.Schema) (k partition.Sor
 // ViewError returns the error that ends a search whose view is not available
 // (draft-ietf-ldapext-ldapv3-vlv-09, 6.2.1), and adds the response control.
 func ViewError(req *request.Request, code op.Code, format string, args ...any) error {
-	ViewResponse(req, control.ViewResponse{Code: code})
+	ViewResponse(req, control.VLVResponse{Code: code})
 	return op.Errorf(op.VirtualListViewError, "virtual list view control: "+format, args...)
 }
 
 // ViewResponse adds the response control of a view.
-func ViewResponse(req *request.Request, v control.ViewResponse) {
-	req.Respond(control.OIDViewResponse, v.Encode())
+func ViewResponse(req *request.Request, v control.VLVResponse) {
+	req.Respond(control.OIDVLVResponse, v.Encode())
 }
 
 // checkView returns an error if a view is not possible with the request's controls, limits and

@@ -20,7 +20,7 @@ import (
 // An Output sends the results of a search. It ends at the end of the page or at the size
 // limit.
 type Output struct {
-	View  show.View
+	View  show.Presenter
 	sink  op.Sink
 	Page  *Page // nil: all at once
 	quota Quota

@@ -59,7 +59,7 @@ func Run(ctx context.Context, req *request.Request, l Lists, name dn.DN, r *op.S
 // openState returns the state that a search reads. If there are earlier pages or views, this
 // is their state. Otherwise it is the state that req.State returns.
 func openState(ctx context.Context, req *request.Request, r *op.Search, p *results.Page) (*partition.Snapshot, error) {
-	revision, err := viewRevision(req, r)
+	revision, err := vlvRevision(req, r)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (st *Stream) Run(ctx context.Context, base entry.ID) error {
 	}
 	switch {
 	case st.Req.Controls.Vlv != nil:
-		return st.runView(ctx)
+		return st.runVLV(ctx)
 	case st.keys != nil:
 		return st.runSorted(ctx)
 	case st.Out.Page != nil && !st.aliases:

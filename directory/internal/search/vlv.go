@@ -26,8 +26,8 @@ func viewContext(key []byte, r table.Revision) []byte {
 	return append(b, mac.Sum(nil)[:results.CookieMAC]...)
 }
 
-// viewRevision returns the revision in the request's contextID, or 0 if there is none.
-func viewRevision(req *request.Request, r *op.Search) (table.Revision, error) {
+// vlvRevision returns the revision in the request's contextID, or 0 if there is none.
+func vlvRevision(req *request.Request, r *op.Search) (table.Revision, error) {
 	v := req.Controls.Vlv
 	if v == nil || v.Context == nil {
 		return 0, nil
@@ -41,8 +41,8 @@ func viewRevision(req *request.Request, r *op.Search) (table.Revision, error) {
 	return 0, results.ViewError(req, op.ProtocolError, "the contextID does not fit this search: begin again without one")
 }
 
-// runView sends the part of the sorted list that a view shows.
-func (st *Stream) runView(ctx context.Context) error {
+// runVLV sends the part of the sorted list that the control asks for.
+func (st *Stream) runVLV(ctx context.Context) error {
 	req := st.Req
 	ids, err := st.list(ctx)
 	if errors.Is(err, errSortMemory) {
@@ -64,7 +64,7 @@ func (st *Stream) runView(ctx context.Context) error {
 	if len(ids) == 0 {
 		target = 0
 	}
-	results.ViewResponse(req, control.ViewResponse{Target: target, Count: len(ids), Context: viewContext(results.CookieKey(req, st.R), st.Req.Snapshot.Revision())})
+	results.ViewResponse(req, control.VLVResponse{Target: target, Count: len(ids), Context: viewContext(results.CookieKey(req, st.R), st.Req.Snapshot.Revision())})
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 // appendAccount adds account attributes that are computed from failures and policies.
 // Attributes that record how the account is used, such as pwdFailureTime, are returned only
 // if the client requests them by name.
-func (v *View) appendAccount(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+func (v *Presenter) appendAccount(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	sel, req := &v.selector, v.Req
 	if !sel.operational && len(sel.named) == 0 || req.IsPast() {
 		return as, nil
@@ -53,13 +53,13 @@ func (v *View) appendAccount(ctx context.Context, as []entry.Attribute, found *p
 // appendUsable adds the account usable control to an entry, if the client requested the
 // control, the state is not a past state, the entry has a password, and the requester may see
 // whether the account is locked.
-func (v *View) appendUsable(ctx context.Context, controls []op.Control, found *partition.Result) ([]op.Control, error) {
+func (v *Presenter) appendUsable(ctx context.Context, controls []op.Control, found *partition.Result) ([]op.Control, error) {
 	req := v.Req
 	t := req.Known.Account.LockedTime
 	if !req.Controls.AccountUsable || t == nil || req.IsPast() {
 		return controls, nil
 	}
-	if !req.Judge.Free() {
+	if !req.Judge.Unrestricted() {
 		d, err := req.Judge.DecideAt(ctx, found.Located)
 		if err != nil || d == nil || !d.All(t, acl.Show) {
 			return controls, err

@@ -23,7 +23,7 @@ import (
 
 // appendComputed adds attributes that are not stored, if the client requests them by name or by
 // "+". For some attributes, "+" is not enough: see isDear and appendMembers.
-func (v *View) appendComputed(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+func (v *Presenter) appendComputed(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	sel, req := &v.selector, v.Req
 	if !sel.operational && len(sel.named) == 0 {
 		return as, nil
@@ -60,14 +60,14 @@ func isDear(req *request.Request, t *schema.AttributeType) bool {
 }
 
 // showsGroups reports whether the client requests memberships.
-func (v *View) showsGroups() bool {
+func (v *Presenter) showsGroups() bool {
 	k := v.Req.Known
 	return k.MemberOf != nil && v.selector.asks(k.MemberOf) || k.IsMemberOf != nil && v.selector.asks(k.IsMemberOf)
 }
 
 // appendMembers adds the members of a dynamic group to the values of member, if the client
 // requests member by name.
-func (v *View) appendMembers(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+func (v *Presenter) appendMembers(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	t := v.Req.Known.Member
 	if t == nil || !v.selector.asks(t) {
 		return as, nil
@@ -115,7 +115,7 @@ func valueKey(t *schema.AttributeType, v []byte) []byte {
 
 // appendContextCSN adds the attribute contextCSN to the entry of a naming context. The
 // values of contextCSN are the newest CSNs, one for each slot.
-func (v *View) appendContextCSN(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+func (v *Presenter) appendContextCSN(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	req := v.Req
 	t := req.Known.ContextCSN
 	if found.Parent != entry.Root || t == nil || !v.selector.operational && !v.selector.asks(t) {
@@ -197,7 +197,7 @@ func countChildren(ctx context.Context, req *request.Request, at partition.Locat
 // countAll returns the number of the entries at all levels below an entry. It counts only
 // entries that the requester sees.
 func countAll(ctx context.Context, req *request.Request, at partition.Located) (int, error) {
-	n, err := views.CountBelow(ctx, req.Snapshot, at.ID, req.Judge.Children(ctx), req.Judge.LooksAt(), req.Limits.Candidates)
+	n, err := views.CountBelow(ctx, req.Snapshot, at.ID, req.Judge.Children(ctx), req.Judge.NeededTypes(), req.Limits.Candidates)
 	if err == nil {
 		err = req.Judge.Failure()
 	}
@@ -206,7 +206,7 @@ func countAll(ctx context.Context, req *request.Request, at partition.Located) (
 
 func seenChildren(ctx context.Context, req *request.Request, at partition.Located) iter.Seq2[*partition.Result, error] {
 	return req.Snapshot.Search(ctx, partition.Query{
-		Base: at.ID, Scope: op.SingleLevel, Only: req.Judge.LooksAt(),
+		Base: at.ID, Scope: op.SingleLevel, Only: req.Judge.NeededTypes(),
 		Filter: req.Judge.OnlySeen(ctx, filter.Const(filter.True)),
 	})
 }

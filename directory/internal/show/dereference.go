@@ -48,7 +48,7 @@ func describeAll(req *request.Request, asked []control.DerefSpec) (all []derefSp
 	if asked == nil {
 		return nil
 	}
-	s, secrets := req.Schema, !req.IsPast() && !req.Judge.Free() && req.Judge.Secrets(acl.Show)
+	s, secrets := req.Schema, !req.IsPast() && !req.Judge.Unrestricted() && req.Judge.Secrets(acl.Show)
 	type selected struct {
 		spec    int
 		typ     *schema.AttributeType
@@ -84,7 +84,7 @@ func (d *description) values(e *entry.Entry) [][]byte {
 // attribute that the request dereferences, the control contains the requested attributes of
 // the entry with that DN. If there is no such entry, or if the requester does not see the
 // entry, the control contains the DN without attributes.
-func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.Control, error) {
+func (v *Presenter) dereferenced(ctx context.Context, found *partition.Result) ([]op.Control, error) {
 	e, err := v.shownEntry(ctx, found)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (v *View) dereferenced(ctx context.Context, found *partition.Result) ([]op.
 
 // followed counts the names that are dereferenced for one more entry. They are candidates of the
 // search, because each of them is an entry that is read.
-func (v *View) followed(names int) error {
+func (v *Presenter) followed(names int) error {
 	v.names += names
 	if most := v.Req.Limits.Candidates; most > 0 && v.names > most {
 		return op.Errorf(op.AdminLimitExceeded, "the search dereferences more than %d names, the limit on candidates: narrow it", most)
@@ -128,7 +128,7 @@ func (v *View) followed(names int) error {
 }
 
 // draw takes memory for the dereferenced entries of one entry.
-func (v *View) draw(n int64) error {
+func (v *Presenter) draw(n int64) error {
 	err := v.Req.Draw(n)
 	if err == nil {
 		v.drawn += n
@@ -152,7 +152,7 @@ func (spec *derefSpec) of(e *entry.Entry) (attributes []op.PartialAttribute) {
 
 // named reads the entry that a value names. It returns nil if there is no such entry, or if
 // the requester does not see the entry.
-func (v *View) named(ctx context.Context, spec *derefSpec, value []byte) (*entry.Entry, error) {
+func (v *Presenter) named(ctx context.Context, spec *derefSpec, value []byte) (*entry.Entry, error) {
 	name, err := dn.Parse(string(value))
 	if err != nil {
 		return nil, nil
@@ -168,7 +168,7 @@ func (v *View) named(ctx context.Context, spec *derefSpec, value []byte) (*entry
 	for i := range only {
 		only[i] = spec.attributes[i].typ
 	}
-	only = append(only, v.Req.Judge.LooksAt()...)
+	only = append(only, v.Req.Judge.NeededTypes()...)
 	for found, err := range v.Req.Snapshot.Results(ctx, []entry.ID{at.ID}, partition.Query{Filter: filter.Const(filter.True), Only: only, Secrets: slices.ContainsFunc(only, (*schema.AttributeType).Secret)}) {
 		if err != nil {
 			return nil, err
@@ -179,7 +179,7 @@ func (v *View) named(ctx context.Context, spec *derefSpec, value []byte) (*entry
 }
 
 // shownEntry returns an entry with only the values that the client may be shown.
-func (v *View) shownEntry(ctx context.Context, found *partition.Result) (*entry.Entry, error) {
+func (v *Presenter) shownEntry(ctx context.Context, found *partition.Result) (*entry.Entry, error) {
 	if v.Req.Judge.ReadsAll() {
 		return found.Entry, nil
 	}

@@ -67,7 +67,7 @@ func (s *selector) addRange(t *schema.AttributeType, options string) bool {
 
 // appendRanges appends the requested ranges of an entry's values. If the requester may be
 // shown all values, it reads only the values in the range.
-func (v *View) appendRanges(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+func (v *Presenter) appendRanges(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	for _, r := range v.selector.ranged {
 		values, more, err := v.valueRange(ctx, &r, found)
 		if err != nil {
@@ -86,7 +86,7 @@ func (v *View) appendRanges(ctx context.Context, as []entry.Attribute, found *pa
 }
 
 // valueRange returns a range of the values that the requester may be shown.
-func (v *View) valueRange(ctx context.Context, r *ranged, found *partition.Result) (values [][]byte, more bool, err error) {
+func (v *Presenter) valueRange(ctx context.Context, r *ranged, found *partition.Result) (values [][]byte, more bool, err error) {
 	all, err := v.Req.Judge.ShowsAll(ctx, found, r.typ, r.options)
 	if err != nil {
 		return nil, false, err
@@ -107,7 +107,7 @@ func (v *View) valueRange(ctx context.Context, r *ranged, found *partition.Resul
 	return values[:size], size < len(values), nil
 }
 
-func (v *View) storedRange(ctx context.Context, r *ranged, found *partition.Result) (values [][]byte, more bool, err error) {
+func (v *Presenter) storedRange(ctx context.Context, r *ranged, found *partition.Result) (values [][]byte, more bool, err error) {
 	if a := found.Entry.Find(r.typ, r.options); a != nil {
 		values = a.Values[min(r.from, len(a.Values)):]
 		size := min(r.size, len(values))

@@ -26,7 +26,7 @@ type rights struct {
 }
 
 // OpenRights prepares the answers to a Get Effective Rights control.
-func (v *View) OpenRights(ctx context.Context, attributes []string) error {
+func (v *Presenter) OpenRights(ctx context.Context, attributes []string) error {
 	c, req := v.Req.Controls.Rights, v.Req
 	if c == nil || req.Known.AttributeLevelRights == nil || req.Known.ACLRightsInfo == nil {
 		return nil
@@ -53,8 +53,8 @@ func (v *View) OpenRights(ctx context.Context, attributes []string) error {
 // appendRights adds the rights on an entry that the control asks for. If the control asks
 // about another identity and the requester does not have the right explain on the entry,
 // appendRights adds nothing.
-func (v *View) appendRights(ctx context.Context, shown []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
-	if !v.rights.own && !v.Req.Judge.Free() {
+func (v *Presenter) appendRights(ctx context.Context, shown []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+	if !v.rights.own && !v.Req.Judge.Unrestricted() {
 		d, err := v.Req.Judge.DecideAt(ctx, found.Located)
 		if err != nil || d == nil || !d.Entry(acl.Explain) {
 			return shown, err
@@ -78,7 +78,7 @@ func (v *View) appendRights(ctx context.Context, shown []entry.Attribute, found 
 // search names, and the attributes that the requester is shown. If the search requests "*",
 // askedAbout also returns the attributes that the entry's object classes allow. It considers
 // only the object classes that the requester may be shown.
-func (v *View) askedAbout(ctx context.Context, shown []entry.Attribute, found *partition.Result) (all []named, err error) {
+func (v *Presenter) askedAbout(ctx context.Context, shown []entry.Attribute, found *partition.Result) (all []named, err error) {
 	add := func(n named) {
 		if !slices.Contains(all, n) && !v.answers(n.Type) {
 			all = append(all, n)
@@ -114,13 +114,13 @@ func (v *View) askedAbout(ctx context.Context, shown []entry.Attribute, found *p
 
 // answers reports whether a type is an attribute in which the rights themselves are
 // returned.
-func (v *View) answers(t *schema.AttributeType) bool {
+func (v *Presenter) answers(t *schema.AttributeType) bool {
 	k := v.Req.Known
 	return t == k.ACLRights || t == k.ACLRightsInfo || t == k.EntryLevelRights || t == k.AttributeLevelRights
 }
 
 // append389 adds the answers of 389 Directory Server: a letter for each right.
-func (v *View) append389(as []entry.Attribute, d *judge.Inspection, about []named) []entry.Attribute {
+func (v *Presenter) append389(as []entry.Attribute, d *judge.Inspection, about []named) []entry.Attribute {
 	letters := func(parts string) []byte {
 		if parts == "" {
 			return []byte("none")
@@ -155,7 +155,7 @@ func description389(n named) string {
 
 // letters389 returns the letters of the rights on an attribute. A capital letter means that
 // the identity has the right on the value that is its own name, but not on all values.
-func (v *View) letters389(d *judge.Inspection, n named) (of string) {
+func (v *Presenter) letters389(d *judge.Inspection, n named) (of string) {
 	for _, r := range []struct {
 		right        acl.Rights
 		letter, self string
@@ -172,7 +172,7 @@ func (v *View) letters389(d *judge.Inspection, n named) (of string) {
 
 // appendSun adds the answers of Sun's and OpenDJ's servers: 1 for a right, 0 for none,
 // and ? for a right on some values only.
-func (v *View) appendSun(as []entry.Attribute, d *judge.Inspection, about []named) []entry.Attribute {
+func (v *Presenter) appendSun(as []entry.Attribute, d *judge.Inspection, about []named) []entry.Attribute {
 	k := v.Req.Known
 	add := func(t *schema.AttributeType, options, text string) {
 		as = append(as, entry.Attribute{Type: t, Options: options, Values: [][]byte{[]byte(text)}})

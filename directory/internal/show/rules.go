@@ -35,7 +35,7 @@ func rulesOf(ctx context.Context, req *request.Request) ([]partition.AccessRule,
 }
 
 // appendRules adds the access rules of an entry, if requested by name or by "+".
-func (v *View) appendRules(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
+func (v *Presenter) appendRules(ctx context.Context, as []entry.Attribute, found *partition.Result) ([]entry.Attribute, error) {
 	t := v.Req.Known.AccessRule
 	if t == nil || !v.selector.operational && !v.selector.asks(t) {
 		return as, nil

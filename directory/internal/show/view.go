@@ -18,9 +18,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
-// A View turns the found entries of a state into the entries that the client of a search
+// A Presenter turns the found entries of a state into the entries that the client of a search
 // receives.
-type View struct {
+type Presenter struct {
 	asked
 	// The buffers below are reused. This is possible because sinks encode an entry before
 	// they return.
@@ -47,7 +47,7 @@ type asked struct {
 
 // Open resolves what the client requests to see, by the schema of the state that the
 // request reads.
-func (v *View) Open(req *request.Request, attributes []string, typesOnly bool) {
+func (v *Presenter) Open(req *request.Request, attributes []string, typesOnly bool) {
 	v.Req, v.typesOnly = req, typesOnly
 	v.selector.resolve(attributes, req.Schema)
 	v.matched = newMatched(req)
@@ -55,7 +55,7 @@ func (v *View) Open(req *request.Request, attributes []string, typesOnly bool) {
 }
 
 // Release drops all references, but keeps the buffers.
-func (v *View) Release() {
+func (v *Presenter) Release() {
 	clear(v.selected[:cap(v.selected)])
 	v.selector.reset()
 	v.asked, v.found = asked{}, op.SearchEntry{}
@@ -64,7 +64,7 @@ func (v *View) Release() {
 
 // Query returns a query that reads the attributes that the view shows, and the attributes
 // that the results are sorted by.
-func (v *View) Query(keys []partition.SortKey) partition.Query {
+func (v *Presenter) Query(keys []partition.SortKey) partition.Query {
 	req := v.Req
 	q := partition.Query{
 		Secrets: v.selector.wantsSecret() && !req.IsPast() && req.Judge.Secrets(acl.Show),
@@ -84,7 +84,7 @@ func (v *View) Query(keys []partition.SortKey) partition.Query {
 
 // The result of only is the list of attribute types that the search needs, or nil for all
 // types. From an entry with very many values, the search reads no other types.
-func (v *View) only(keys []partition.SortKey) []*schema.AttributeType {
+func (v *Presenter) only(keys []partition.SortKey) []*schema.AttributeType {
 	if v.selector.user || v.selector.operational {
 		return nil
 	}
@@ -102,13 +102,13 @@ func (v *View) only(keys []partition.SortKey) []*schema.AttributeType {
 	for i := range v.dereference {
 		v.types = append(v.types, v.dereference[i].attribute.typ)
 	}
-	v.types = append(v.types, v.Req.Judge.LooksAt()...)
+	v.types = append(v.types, v.Req.Judge.NeededTypes()...)
 	return v.types
 }
 
 // Entry returns what the client sees of an entry, with controls. The result is valid
 // until the next call.
-func (v *View) Entry(ctx context.Context, found *partition.Result, controls []op.Control) (_ *op.SearchEntry, err error) {
+func (v *Presenter) Entry(ctx context.Context, found *partition.Result, controls []op.Control) (_ *op.SearchEntry, err error) {
 	own := found.Entry.Attributes
 	if v.Shared != nil && !v.Stored {
 		if own, err = v.Shared.Attributes(ctx, found); err != nil {
@@ -151,11 +151,11 @@ func (v *View) Entry(ctx context.Context, found *partition.Result, controls []op
 }
 
 // Unstored returns what the client sees of an entry that is not stored.
-func (v *View) Unstored(name *dn.Name, e *entry.Entry) *op.SearchEntry {
+func (v *Presenter) Unstored(name *dn.Name, e *entry.Entry) *op.SearchEntry {
 	return v.show(name, v.selector.apply(v.selected[:0], e.Attributes), nil)
 }
 
-func (v *View) show(name *dn.Name, attributes []entry.Attribute, controls []op.Control) *op.SearchEntry {
+func (v *Presenter) show(name *dn.Name, attributes []entry.Attribute, controls []op.Control) *op.SearchEntry {
 	v.selected = attributes
 	if !v.typesOnly {
 		v.matched.apply(attributes)

@@ -107,17 +107,17 @@ func (l *changelog) changes(ctx context.Context, n uint64) iter.Seq2[*history.Ch
 }
 
 // lens returns what the requester may see of the entries of a past state.
-func (l *changelog) lens(ctx context.Context, s *partition.Snapshot) (history.Look, error) {
+func (l *changelog) lens(ctx context.Context, s *partition.Snapshot) (history.Visible, error) {
 	x, err := l.of.InPast(ctx, s, l.now)
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, id entry.ID) (*history.Sight, error) { return sight(ctx, x, id) }, nil
+	return func(ctx context.Context, id entry.ID) (*history.VisibleEntry, error) { return sight(ctx, x, id) }, nil
 }
 
 // sight returns what the requester may see of an entry of the state that the request
 // reads.
-func sight(ctx context.Context, x *request.Request, id entry.ID) (*history.Sight, error) {
+func sight(ctx context.Context, x *request.Request, id entry.ID) (*history.VisibleEntry, error) {
 	e, err := x.Snapshot.Entry(ctx, id, false)
 	if err != nil || e == nil {
 		return nil, err
@@ -129,7 +129,7 @@ func sight(ctx context.Context, x *request.Request, id entry.ID) (*history.Sight
 	if sees, err := x.Judge.SeesEntry(ctx, name, e); err != nil || !sees {
 		return nil, err
 	}
-	seen := &history.Sight{Secret: func(attribute string) (bool, error) {
+	seen := &history.VisibleEntry{Secret: func(attribute string) (bool, error) {
 		return x.Judge.ShowsSecret(ctx, name, e, x.Schema.Attribute(attribute))
 	}}
 	if seen.Name, err = name.DN(); err != nil {

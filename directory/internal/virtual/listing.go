@@ -79,7 +79,7 @@ func (l *listing) judgeAs(req *request.Request) {
 func (l *listing) checkRead(ctx context.Context, top *Entry) error {
 	sees, err := l.sees(ctx, top)
 	if err == nil && !sees {
-		err = l.req.Judge.Refuse(l.req.Judge.Always(), acl.Question{Right: acl.See})
+		err = l.req.Judge.Refuse(l.req.Judge.Everywhere(), acl.Question{Right: acl.See})
 	}
 	return err
 }

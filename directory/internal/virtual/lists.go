@@ -93,14 +93,14 @@ func (v *viewSearch) offerRecord(ctx context.Context, d *views.Definition, found
 func listedQuery(ctx context.Context, req *request.Request, d *views.Definition) partition.Query {
 	return partition.Query{
 		Scope: op.BaseObject, Filter: req.Judge.OnlySeen(ctx, filter.Const(filter.True)),
-		Only: append(d.Only(), req.Judge.LooksAt()...),
+		Only: append(d.Only(), req.Judge.NeededTypes()...),
 	}
 }
 
 // listedEntry returns the record of an entry, with the values on which the requester has
 // the rights r.
 func listedEntry(ctx context.Context, req *request.Request, d *views.Definition, found *partition.Result, r acl.Rights) (*Entry, error) {
-	attributes, err := views.Compose(ctx, req.Snapshot, d, found, req.Judge.LooksAt(),
+	attributes, err := views.Compose(ctx, req.Snapshot, d, found, req.Judge.NeededTypes(),
 		func(ctx context.Context, at partition.Located, e *entry.Entry, as []entry.Attribute) ([]entry.Attribute, error) {
 			return req.Judge.Allowed(ctx, at.Name, e, as, r)
 		})

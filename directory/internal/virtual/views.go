@@ -285,7 +285,7 @@ func readableView(ctx context.Context, req *request.Request, name dn.DN) (*views
 	if partition.Is(err, partition.Unwilling) {
 		return nil, nil // the entry cannot be a view, perhaps because the schema has changed
 	}
-	if err != nil || d == nil || req.Judge.Free() {
+	if err != nil || d == nil || req.Judge.Unrestricted() {
 		return d, err
 	}
 	e, err := req.Snapshot.Entry(ctx, d.ID, false)

@@ -58,7 +58,7 @@ func (c *content) restricted() bool { return !c.Req.Judge.ReadsAll() }
 // the content.
 func (c *content) sees(ctx context.Context, id entry.ID) (bool, error) {
 	j := &c.Req.Judge
-	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Only: j.LooksAt(), Filter: j.OnlySeen(ctx, filter.Const(filter.True))}
+	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Only: j.NeededTypes(), Filter: j.OnlySeen(ctx, filter.Const(filter.True))}
 	_, ok, err := c.Req.Snapshot.Lookup(ctx, q, id)
 	if err == nil {
 		err = c.failure()

@@ -25,11 +25,11 @@ func (u *update) may(ctx context.Context, req *request.Request) error {
 	if err := locate.CheckReferral(ctx, req, u.name, ""); err != nil {
 		return err
 	}
-	if req.Judge.Free() {
+	if req.Judge.Unrestricted() {
 		return nil
 	}
 	if subschema.Is(u.name) {
-		return refuseUnless(req, req.Judge.Always(), acl.Manage)
+		return refuseUnless(req, req.Judge.Everywhere(), acl.Manage)
 	}
 	if configure.Is(u.name) {
 		return mayConfigure(ctx, req, u.name)
@@ -242,11 +242,11 @@ func mayDelete(_ context.Context, req *request.Request, _ partition.Located, d *
 // mayDeleteTree returns an error if a tree contains an entry that the requester may not
 // delete.
 func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Located, _ *acl.Decision) error {
-	if req.Judge.Always().Entry(acl.Delete | acl.See) {
+	if req.Judge.Everywhere().Entry(acl.Delete | acl.See) {
 		return nil
 	}
 	decide, last := req.Judge.Decider(ctx), acl.Nothing // the last decision that did not allow the deletion
-	kept := filter.Place(req.Judge.LooksAt(), func(name dn.DN, e filter.Source) bool {
+	kept := filter.Place(req.Judge.NeededTypes(), func(name dn.DN, e filter.Source) bool {
 		d := decide(name, e)
 		if d == nil || d.Entry(acl.Delete|acl.See) {
 			return d == nil
@@ -254,7 +254,7 @@ func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Locat
 		last = d
 		return true
 	})
-	for _, err := range req.Snapshot.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: kept, Only: req.Judge.LooksAt()}) {
+	for _, err := range req.Snapshot.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: kept, Only: req.Judge.NeededTypes()}) {
 		if err != nil {
 			return err
 		}
@@ -282,7 +282,7 @@ func (u *update) mayRename(ctx context.Context, req *request.Request, at partiti
 	if _, err := req.Judge.Find(ctx, *superior); err != nil {
 		return err
 	}
-	e, err := req.Snapshot.Some(ctx, at.ID, req.Judge.LooksAt())
+	e, err := req.Snapshot.Some(ctx, at.ID, req.Judge.NeededTypes())
 	if err != nil || e == nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func userNamed(ctx context.Context, req *request.Request, authzID string) (*sett
 		return nil, op.Errorf(op.NoSuchObject, "the userIdentity %q belongs to no entry, or to more than one", authzID)
 	case errors.Is(err, identify.ErrNobody):
 		return nil, req.Judge.Refuse(acl.Nothing, acl.Question{Right: acl.See})
-	case err != nil || req.Judge.Free():
+	case err != nil || req.Judge.Unrestricted():
 		return who, err
 	}
 	return who, mayKnow(ctx, req, who)

@@ -9,11 +9,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-// Recent contains the latest modifications of entries that this process has committed. Package
+// RecentWrites contains the latest modifications of entries that this process has committed. Package
 // view finds both states of a modified entry here, so it need not read them from the store.
 // Reading them took 80 us of the 100 us that five views cost for each commit. Recent may omit
 // any modification.
-type Recent struct {
+type RecentWrites struct {
 	wanted atomic.Bool
 
 	mu      sync.Mutex
@@ -38,7 +38,7 @@ const recentMemory = 16 << 20
 
 // Want makes writers add modifications. If wanted is false, it makes them stop and removes all
 // modifications.
-func (r *Recent) Want(wanted bool) {
+func (r *RecentWrites) Want(wanted bool) {
 	if r.wanted.Swap(wanted) != wanted {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -47,11 +47,11 @@ func (r *Recent) Want(wanted bool) {
 }
 
 // Wanted reports whether writers should add modifications.
-func (r *Recent) Wanted() bool { return r.wanted.Load() }
+func (r *RecentWrites) Wanted() bool { return r.wanted.Load() }
 
 // Add adds modifications of a commit that is newer than all commits before. If Recent becomes
 // too large, Add removes the oldest modifications.
-func (r *Recent) Add(ms []*Modification) {
+func (r *RecentWrites) Add(ms []*Modification) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.entries == nil {
@@ -68,7 +68,7 @@ func (r *Recent) Add(ms []*Modification) {
 }
 
 // Forget removes the modifications up to a revision.
-func (r *Recent) Forget(upTo table.Revision) {
+func (r *RecentWrites) Forget(upTo table.Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.order) > 0 && r.order[0].Revision <= upTo {
@@ -76,7 +76,7 @@ func (r *Recent) Forget(upTo table.Revision) {
 	}
 }
 
-func (r *Recent) removeOldest() {
+func (r *RecentWrites) removeOldest() {
 	m := r.order[0]
 	r.order[0] = nil
 	r.order = r.order[1:]
@@ -90,7 +90,7 @@ func (r *Recent) removeOldest() {
 
 // Find returns the modification of an entry by the commit first, and the modification by the
 // commit last. A result is nil if Recent does not contain the modification.
-func (r *Recent) Find(id entry.ID, first, last table.Revision) (before, after *Modification) {
+func (r *RecentWrites) Find(id entry.ID, first, last table.Revision) (before, after *Modification) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.entries[id] {

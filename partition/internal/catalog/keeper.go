@@ -100,7 +100,7 @@ type Keeper struct {
 	// Sealer is the key that seals the secrets of deleted entries, once it was needed.
 	Sealer atomic.Pointer[cipher.AEAD]
 	// Recent is used only on an embedded store, while there are views.
-	Recent cache.Recent
+	Recent cache.RecentWrites
 	// WantsSubordinates is set when Subordinates was asked for numbers that were not known, or
 	// when package view finds that it has kept such numbers before. From then on package view
 	// keeps these numbers.

@@ -538,7 +538,7 @@ func (w *LoadWriter) Write(t table.Table, ms ...table.Mutation) {
 
 // Stale does nothing: a load makes all caches invalid, and no cache contains postings of an
 // index that is being filled.
-func (w *LoadWriter) Stale(uint64) {}
+func (w *LoadWriter) InvalidatePosting(uint64) {}
 
 // Claim does nothing, because Link has already made the claims of a load.
 func (w *LoadWriter) Claim(*catalog.Indexed, []byte, entry.ID, entry.ID) {}

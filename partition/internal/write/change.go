@@ -18,7 +18,7 @@ type writer interface {
 	Position() master.Position
 	// Stale records the hash of an index value whose cached posting the change makes invalid
 	// (see catalog.PostingHash).
-	Stale(value uint64)
+	InvalidatePosting(value uint64)
 	// Claim records a unique value that the entry with the given id now has.
 	Claim(x *catalog.Indexed, key []byte, id, parent entry.ID)
 	// Refer records a new value that names an entry.
@@ -117,7 +117,7 @@ func (c *change) note(t *schema.AttributeType, options string, kind byte, gone b
 // enter writes or removes the index cell of a value.
 func (c *change) enter(x *catalog.Indexed, key []byte, gone bool) {
 	c.w.Write(x.Table(), x.Mutation(key, c.id, c.parent, gone))
-	c.w.Stale(catalog.PostingHash(x.Typ, key))
+	c.w.InvalidatePosting(catalog.PostingHash(x.Typ, key))
 	if len(x.Unique) > 0 && !gone {
 		c.w.Claim(x, key, c.id, c.parent)
 	}

@@ -132,7 +132,7 @@ func (tx *Tx) Isolate(id entry.ID) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkUpdate})
 }
 
-func (tx *Tx) Stale(value uint64) { tx.Txn.TouchKeys(value) }
+func (tx *Tx) InvalidatePosting(value uint64) { tx.Txn.TouchKeys(value) }
 
 // Position returns the position of the next value.
 func (tx *Tx) Position() master.Position {

@@ -11,11 +11,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-// A lineCheck looks for conflicts that keep a branch from being merged, on a store of
+// An embeddedMergeCheck looks for conflicts that keep a branch from being merged, on a store of
 // one server. It compares the marks of all commits after the branch's base with the
 // branch's summary. It reads the branch's own records only if the summary may contain a
 // mark that conflicts with one of those marks.
-type lineCheck struct {
+type embeddedMergeCheck struct {
 	e     *embedded
 	slot  revision.Slot
 	cell  revision.Cell
@@ -36,7 +36,7 @@ type suspect struct {
 
 // checkBranch compares a branch with the commits that are shown. The caller holds
 // e.branching, so the branch does not change.
-func (e *embedded) checkBranch(ctx context.Context, b *Branch) (*lineCheck, error) {
+func (e *embedded) checkBranch(ctx context.Context, b *Branch) (*embeddedMergeCheck, error) {
 	c, err := e.current(b)
 	if err == nil {
 		err = b.changeable(&c)
@@ -49,7 +49,7 @@ func (e *embedded) checkBranch(ctx context.Context, b *Branch) (*lineCheck, erro
 		return nil, err
 	}
 	now := e.db.current.Load()
-	x := &lineCheck{
+	x := &embeddedMergeCheck{
 		e: e, slot: b.slot, cell: c, heads: now.heads, own: own, upTo: c.Base,
 		beside: map[string][][]byte{}, suspects: map[uint64][]suspect{}, met: map[uint64][]table.Revision{},
 	}
@@ -57,7 +57,7 @@ func (e *embedded) checkBranch(ctx context.Context, b *Branch) (*lineCheck, erro
 }
 
 // compareUpTo compares the branch with the trunk's commits up to a revision.
-func (x *lineCheck) compareUpTo(ctx context.Context, upTo table.Revision) error {
+func (x *embeddedMergeCheck) compareUpTo(ctx context.Context, upTo table.Revision) error {
 	if err := x.others(ctx, upTo); err != nil || len(x.suspects) == 0 {
 		return err
 	}
@@ -78,7 +78,7 @@ func (x *lineCheck) compareUpTo(ctx context.Context, upTo table.Revision) error 
 }
 
 // confirm notes which suspects conflict with a mark of the branch.
-func (x *lineCheck) confirm(m placed) {
+func (x *embeddedMergeCheck) confirm(m placed) {
 	for _, s := range x.suspects[m.row] {
 		if s.mark.conflicts(m.Mark) && !slices.Contains(x.met[m.row], s.by) {
 			x.met[m.row] = append(x.met[m.row], s.by)
@@ -88,7 +88,7 @@ func (x *lineCheck) confirm(m placed) {
 
 // The method "others" looks for suspects in the trunk's commits up to a revision, and in all
 // branches that these commits merged.
-func (x *lineCheck) others(ctx context.Context, upTo table.Revision) error {
+func (x *embeddedMergeCheck) others(ctx context.Context, upTo table.Revision) error {
 	for rec, err := range x.e.db.log.Scan(ctx, revision.OnlySlot, x.upTo, upTo) {
 		if err == nil && rec.State == journal.Committed {
 			err = x.other(ctx, &rec)
@@ -101,7 +101,7 @@ func (x *lineCheck) others(ctx context.Context, upTo table.Revision) error {
 	return nil
 }
 
-func (x *lineCheck) other(ctx context.Context, rec *journal.Record) error {
+func (x *embeddedMergeCheck) other(ctx context.Context, rec *journal.Record) error {
 	if err := x.compare(rec); err != nil || rec.Kind != journal.Merge {
 		return err
 	}
@@ -124,7 +124,7 @@ func (x *lineCheck) other(ctx context.Context, rec *journal.Record) error {
 }
 
 // compare looks for suspects in one commit.
-func (x *lineCheck) compare(rec *journal.Record) error {
+func (x *embeddedMergeCheck) compare(rec *journal.Record) error {
 	marks, err := notesOf(rec)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (x *lineCheck) compare(rec *journal.Record) error {
 // clashes returns the rows with conflicting marks of the branch and other commits. It
 // finds the keys of these rows in the branch's records, because marks in the journal have
 // only hashes of rows.
-func (x *lineCheck) clashes(ctx context.Context) (clashes []Clash, err error) {
+func (x *embeddedMergeCheck) clashes(ctx context.Context) (clashes []Clash, err error) {
 	if len(x.met) == 0 {
 		return nil, nil
 	}

@@ -7,19 +7,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
-// These are the OIDs of ViewRequest and ViewResponse.
+// These are the OIDs of VLVRequest and VLVResponse.
 const (
-	OIDViewRequest  = "2.16.840.1.113730.3.4.9"
-	OIDViewResponse = "2.16.840.1.113730.3.4.10"
+	OIDVLVRequest  = "2.16.840.1.113730.3.4.9"
+	OIDVLVResponse = "2.16.840.1.113730.3.4.10"
 )
 
-// These codes of a ViewResponse are not LDAP result codes.
+// These codes of a VLVResponse are not LDAP result codes.
 const (
 	SortControlMissing op.Code = 60
 	OffsetRangeError   op.Code = 61
 )
 
-// ViewRequest is the value of the virtual list view request control.
+// VLVRequest is the value of the virtual list view request control.
 //
 // See draft-ietf-ldapext-ldapv3-vlv-09, section 6.1:
 //
@@ -32,17 +32,17 @@ const (
 //				contentCount    INTEGER (0 .. maxInt) },
 //			greaterThanOrEqual [1] AssertionValue },
 //		contextID     OCTET STRING OPTIONAL }
-type ViewRequest struct {
+type VLVRequest struct {
 	Before, After int
-	// Offset and Count are set if the target is an offset. ParseViewRequest accepts an
-	// Offset of 0, and the server then returns the error in a ViewResponse.
+	// Offset and Count are set if the target is an offset. ParseVLVRequest accepts an
+	// Offset of 0, and the server then returns the error in a VLVResponse.
 	Offset, Count int
 	Value         []byte // target value; nil: the target is an offset
 	Context       []byte // nil: absent
 }
 
-// ParseViewRequest parses the value of a request.
-func ParseViewRequest(value []byte) (v ViewRequest, err error) {
+// ParseVLVRequest parses the value of a request.
+func ParseVLVRequest(value []byte) (v VLVRequest, err error) {
 	err = parse(value, func(r *ber.Reader) {
 		count := func() int { return int(r.IntIn(ber.Integer, 0, math.MaxInt32)) }
 		v.Before, v.After = count(), count()
@@ -60,7 +60,7 @@ func ParseViewRequest(value []byte) (v ViewRequest, err error) {
 	return v, err
 }
 
-// ViewResponse is the value of the virtual list view response control.
+// VLVResponse is the value of the virtual list view response control.
 //
 // See draft-ietf-ldapext-ldapv3-vlv-09, section 6.2:
 //
@@ -69,14 +69,14 @@ func ParseViewRequest(value []byte) (v ViewRequest, err error) {
 //		contentCount     INTEGER (0 .. maxInt),
 //		virtualListViewResult ENUMERATED { success (0), ... },
 //		contextID     OCTET STRING OPTIONAL }
-type ViewResponse struct {
+type VLVResponse struct {
 	Target, Count int
 	Code          op.Code
 	Context       []byte // nil: absent
 }
 
 // Encode returns the value of a response.
-func (v ViewResponse) Encode() []byte {
+func (v VLVResponse) Encode() []byte {
 	b := ber.Open(nil, ber.Sequence)
 	b = ber.AppendInt(b, ber.Integer, int64(v.Target))
 	b = ber.AppendInt(b, ber.Integer, int64(v.Count))
