@@ -132,6 +132,7 @@ func (tx *Tx) Isolate(id entry.ID) {
 	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkUpdate})
 }
 
+// InvalidatePosting makes the postings of a value stale, by its hash.
 func (tx *Tx) InvalidatePosting(value uint64) { tx.Txn.TouchKeys(value) }
 
 // Position returns the position of the next value.
