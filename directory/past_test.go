@@ -50,7 +50,7 @@ func TestPastByTime(t *testing.T) {
 		p.Snapshot().Revision().String(): "new",
 		"now":                            "new",
 		then.Add(-time.Hour).Format(time.RFC3339): "32 ",
-		then.Add(time.Hour).Format(time.RFC3339):  "53 at " + then.Add(time.Hour).Format(time.RFC3339) + ": a moment in the future",
+		then.Add(time.Hour).Format(time.RFC3339):  "53 at " + then.Add(time.Hour).Format(time.RFC3339) + ": the state requested is in the future",
 		revision.At(then.Add(time.Hour)).String(): "53 at " + revision.At(then.Add(time.Hour)).String() + ": no such revision",
 	} {
 		if got := readAt(t, s, moment); !strings.HasPrefix(got, want) {

@@ -325,7 +325,7 @@ func (m *merger) mergeType(old, d *definition) error {
 		if !builtIn(old) {
 			return d.fail("its %s is not that of the definition there is%s: %s", what, old.at(), old)
 		}
-		m.note(d, "its %s is another one here: %s", what, old)
+		m.note(d, "its %s differs here: %s", what, old)
 	}
 	if better {
 		m.better = append(m.better, merged.name())

@@ -91,7 +91,7 @@ func (k compiler) uses(p Part, out *part) error {
 		return fmt.Errorf("use stands alone, with the names or OIDs of what may be used")
 	}
 	if len(k.place) > 0 || k.narrowed {
-		return fmt.Errorf("use is of the server, so that its rules stand at cn=config, and are about no entries")
+		return fmt.Errorf("use is a right on the server: write such rules at cn=config, without entries")
 	}
 	for _, a := range p.Attributes {
 		out.uses = append(out.uses, strings.ToLower(a.Description))

@@ -442,7 +442,7 @@ func (c *compiled) checkBound(v string, form *schema.Form) error {
 			bound = bound || ok
 		}
 		if !bound {
-			return fmt.Errorf("{%s} is in no name of whom the rule is for: nothing says what it stands for", v)
+			return fmt.Errorf("{%s} is undefined: no name of whom the rule is for contains it", v)
 		}
 	}
 	return nil

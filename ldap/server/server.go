@@ -379,7 +379,7 @@ func (s *Server) addConn(c *conn) (monitor.Refusal, *op.Result) {
 			s.options().Logger.Warn("connections are turned away", "limit", s.options().MaxConnections, "remote", c.info.Remote())
 		}
 		s.full = true
-		return monitor.RefusedLimit, op.Errorf(op.Unavailable, "the server has as many connections as it may have: try again later")
+		return monitor.RefusedLimit, op.Errorf(op.Unavailable, "the server has reached its limit of connections: try again later")
 	}
 	s.conns[c] = true
 	s.running.Add(1)

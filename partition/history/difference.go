@@ -42,10 +42,10 @@ type Difference struct {
 
 // ErrTaken means that an entry outside the difference is in the way: it has the name that
 // another entry must get, or it is below an entry that must be deleted.
-var ErrTaken = errors.New("the name is another entry's")
+var ErrTaken = errors.New("another entry has the name")
 
 // ErrParent means that the superior that an entry must get does not exist.
-var ErrParent = errors.New("there is no entry to stand below")
+var ErrParent = errors.New("the entry above it does not exist")
 
 // Records streams the changes in the order described at Difference.
 func (d *Difference) Records(ctx context.Context) iter.Seq2[*Record, error] {
@@ -122,7 +122,7 @@ func (w *walk) run(ctx context.Context) error {
 		went, err := w.remove(ctx, t)
 		if err == nil && !went {
 			name, _ := w.name(ctx, t.id) // the name is only for the message
-			err = fmt.Errorf("%w: entries stand below %s that are not to go with it", ErrTaken, name)
+			err = fmt.Errorf("%w: %s has entries below it that are not part of this", ErrTaken, name)
 		}
 		if err != nil {
 			return err

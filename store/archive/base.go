@@ -61,7 +61,7 @@ func ReadManifest(ctx context.Context, p Place, b Base) (*Manifest, error) {
 	}
 	var m Manifest
 	if shortSum(text) != b.hash {
-		return nil, fmt.Errorf("%w: %s is not what was put there", ErrDamaged, b.Name)
+		return nil, fmt.Errorf("%w: %s: checksum mismatch", ErrDamaged, b.Name)
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, b.Name, err)

@@ -123,7 +123,7 @@ func (r *pieceReader) each(ctx context.Context, store string, x Piece, f func(re
 	case err != nil:
 		return fmt.Errorf("%s: %w", x.Name, err)
 	case shortHash(h) != x.hash:
-		return fmt.Errorf("%w: %s is not what was put there", ErrDamaged, x.Name)
+		return fmt.Errorf("%w: %s: checksum mismatch", ErrDamaged, x.Name)
 	}
 	if err := r.batches(store, x, f); err != nil {
 		return fmt.Errorf("%s: %w", x.Name, err)

@@ -149,7 +149,7 @@ func (f *File) fetch(ctx context.Context, p Place, keys Keys, to string) (err er
 		return err
 	}
 	if n != f.Size || hex.EncodeToString(h.Sum(nil)) != f.SHA256 {
-		return fmt.Errorf("%w: it is not what was put there", ErrDamaged)
+		return fmt.Errorf("%w: checksum mismatch", ErrDamaged)
 	}
 	return nil
 }

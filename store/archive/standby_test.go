@@ -240,7 +240,7 @@ func TestStandbyFaults(t *testing.T) {
 			bad[len(bad)/2] ^= 8
 			write(f.T, path, bad)
 			return func() { write(f.T, path, whole) }
-		}, ErrDamaged, "is not what was put there"},
+		}, ErrDamaged, "checksum mismatch"},
 		"a missing piece": {func(f *fixture) func() {
 			path := last(f)
 			whole, err := os.ReadFile(path)

@@ -131,7 +131,7 @@ func (v *verifier) object(ctx context.Context, name string, h hash.Hash, isValid
 	v.Objects++
 	v.Bytes += n
 	if !isValid() {
-		v.found(fmt.Errorf("%w: %s is not what was put there", ErrDamaged, name))
+		v.found(fmt.Errorf("%w: %s: checksum mismatch", ErrDamaged, name))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (s *Store) withoutLock(err error) error {
 		return fmt.Errorf("the folder is not writable: %w", err)
 	}
 	if pid := s.pid(); pid != 0 && alive(pid) {
-		return fmt.Errorf("%w%s, and the lock cannot be had: %w", table.ErrLocked, s.holder(), err)
+		return fmt.Errorf("%w%s, and the lock cannot be taken: %w", table.ErrLocked, s.holder(), err)
 	}
 	s.lock = unlocked{}
 	return nil

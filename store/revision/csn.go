@@ -36,7 +36,7 @@ func appendHex(b []byte, n uint64, digits int) []byte {
 
 // ParseCSN parses the text that AppendCSN writes. It refuses any other text, and slot 0.
 func ParseCSN(s string) (table.Revision, error) {
-	bad := fmt.Errorf("CSN %.60q is none of this kind of store", s)
+	bad := fmt.Errorf("CSN %.60q does not come from this kind of store", s)
 	if len(s) != CSNLength {
 		return 0, bad
 	}

@@ -152,7 +152,7 @@ var (
 	// ErrRevision: the requested snapshot is not available.
 	ErrRevision = errors.New("no such revision")
 	// ErrFuture: the requested state is in the future.
-	ErrFuture = errors.New("a moment in the future")
+	ErrFuture = errors.New("the state requested is in the future")
 	// ErrForgotten: the journal no longer has all commits after a frontier.
 	ErrForgotten = errors.New("the changes since then are no longer kept")
 	// ErrForeign: a frontier names commits that this store never made or has lost.

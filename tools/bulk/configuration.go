@@ -351,7 +351,7 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 		err = d.setPolicy(ctx, c)
 	}
 	if err != nil {
-		err = fmt.Errorf("nothing was imported, as what servers share cannot be as it is there: %w", x.wrong(err))
+		err = fmt.Errorf("nothing was imported: the shared configuration in the file cannot be applied: %w", x.wrong(err))
 		return d, errors.Join(err, d.takeBack(context.WithoutCancel(ctx)))
 	}
 	for _, s := range c.suffixes {

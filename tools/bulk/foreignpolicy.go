@@ -218,7 +218,7 @@ func (g *givenPolicies) settle(ctx context.Context, p *partition.Partition, o *O
 	return configure.SetPolicy(ctx, p, o.By, func(s *partition.Snapshot, old []configure.PolicyAttribute) ([]configure.PolicyAttribute, error) {
 		values, err := policyAt(ctx, s, g.standard)
 		if err != nil || values == nil {
-			o.Note(fmt.Sprintf("the default password policy %q is none of the entries, so the directory keeps its own", g.standard))
+			o.Note(fmt.Sprintf("the file has no entry for the default password policy %q, so the directory keeps its own", g.standard))
 			return old, err
 		}
 		c := &configuration{isPolicy: true}
@@ -226,7 +226,7 @@ func (g *givenPolicies) settle(ctx context.Context, p *partition.Partition, o *O
 			c.policy = configure.AddPolicyValue(c.policy, v.Name, v.Value)
 		}
 		if err := c.checkPolicy(); err != nil {
-			o.Note(fmt.Sprintf("the default password policy %q cannot be, so the directory keeps its own: %v", g.standard, err))
+			o.Note(fmt.Sprintf("the default password policy %q cannot be used, so the directory keeps its own: %v", g.standard, err))
 			return old, nil
 		}
 		return c.policy, nil
@@ -248,7 +248,7 @@ func addSubentry(ctx context.Context, p *partition.Partition, o *Options, subtre
 			return err
 		}
 		if policy == nil {
-			o.Note("the password policy of the subtree " + subtree + " is none of the entries: make a subentry with one there")
+			o.Note("the password policy of the subtree " + subtree + " is not in the file: add a subentry with a policy there")
 			return nil
 		}
 		attributes := []op.PartialAttribute{

@@ -41,7 +41,7 @@ func (a *Account) readToken(ctx context.Context, e *entry.Entry) error {
 		}
 	}
 	if p := a.Policy; p != nil && len(p.SecondFactor) > 0 && (a.second == nil || !p.CountsAsSecond(account.Code)) {
-		a.factor = errors.New("the policy wants a second factor, and a password with a code is none here")
+		a.factor = errors.New("the policy requires a second factor, and a code after the password does not count as one here")
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (req *Request) original(ctx context.Context) error {
 // tokenPatience is how long a read waits for the commit that its token names.
 const tokenPatience = 5 * time.Second
 
-var errNoNews = fmt.Errorf("%w: no news of the commit of the token for %v", table.ErrUnavailable, tokenPatience)
+var errNoNews = fmt.Errorf("%w: the commit of the token did not become visible within %v", table.ErrUnavailable, tokenPatience)
 
 // awaitToken waits until this server shows the commit that the request's token names.
 func (req *Request) awaitToken(ctx context.Context) error {

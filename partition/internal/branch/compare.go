@@ -78,7 +78,7 @@ func (x *explanation) compare(ctx context.Context, id entry.ID) error {
 	case err != nil:
 		return err
 	case taken:
-		c.About = "its name in the branch is another entry's outside"
+		c.About = "another entry has its name outside the branch"
 	case nodes[0] == nil && nodes[2] == nil || !differs(nodes, entries, 2):
 		return nil
 	default:

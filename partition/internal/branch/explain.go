@@ -151,7 +151,7 @@ func (x *explanation) named(ctx context.Context, parent entry.ID, rdn dn.Norm) (
 		}
 	}
 	above, err := x.name(ctx, parent)
-	return entry.Root, "a name below " + above + " was given and taken on both sides", err
+	return entry.Root, "a name below " + above + " was used for different entries on both sides", err
 }
 
 // name returns the name that an entry has in the newest state, or else in the branch, or

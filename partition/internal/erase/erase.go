@@ -64,7 +64,7 @@ type StandingError struct {
 }
 
 func (e *StandingError) Error() string {
-	text := fmt.Sprintf("it stands in the present, %d times: change or delete what has it first", e.Count)
+	text := fmt.Sprintf("%d values of the present state contain it: change or delete them first", e.Count)
 	for _, name := range e.Names {
 		text += fmt.Sprintf("\n  %s", name)
 	}

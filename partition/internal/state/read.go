@@ -301,7 +301,7 @@ func (s *Snapshot) Missing(ctx context.Context, name dn.DN, pl *Place) error {
 	case len(s.Catalog.Contexts) == 0:
 		e.Text = "this directory has no naming context yet"
 	case len(name) == 0:
-		e.Text = "nothing but naming contexts stands at the root"
+		e.Text = "only naming contexts can be at the root"
 	}
 	if pl.last != catalog.Root {
 		matched, err := s.Name(ctx, pl.last)

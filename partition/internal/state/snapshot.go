@@ -101,7 +101,7 @@ func Of(ctx context.Context, p *catalog.Keeper, s *txn.Snapshot) (*Snapshot, err
 	c, err := p.Past(ctx, s)
 	if err != nil {
 		s.Close()
-		return nil, fmt.Errorf("the schema of then: %w", err)
+		return nil, fmt.Errorf("the schema of that state: %w", err)
 	}
 	return &Snapshot{Keeper: p, Reader: s, At: s, Catalog: c}, nil
 }

@@ -72,7 +72,7 @@ func (v *verifier) subject(ctx context.Context, row table.Row) (*subject, error)
 func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
 	z := bytes.IndexByte(c.Qualifier, 0)
 	if z < 0 {
-		return v.found(ctx, FaultValue, master.Name, x.id, "the column %q is none of an attribute", c.Qualifier)
+		return v.found(ctx, FaultValue, master.Name, x.id, "the column %q belongs to no attribute", c.Qualifier)
 	}
 	t, options, err := v.s.Catalog.Describe(string(c.Qualifier[:z]))
 	if err != nil {

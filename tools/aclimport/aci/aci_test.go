@@ -85,7 +85,7 @@ func TestTranslate(t *testing.T) {
 		{"opendj " + of("", "allow (proxy)"+anyone), "r: allow everyone to proxy\nexact"},
 		{"opendj " + of("", "allow (import, export)"+anyone), "r: allow everyone to move\nr: allow everyone to receive\nexact"},
 		{"389 " + of(`(target_from="ldap:///ou=a,dc=x")`, "allow (moddn)"+anyone), "r: allow everyone to move in \"ou=a\"\nr: allow everyone to receive\nnear\nentries are moved from below the entry of the aci only"},
-		{"389 " + of(`(target_from="ldap:///ou=a,dc=x")(target_to="ldap:///ou=b,dc=x")`, "allow (moddn)"+anyone), "not\nmoves between two places are not told from moves between other places"},
+		{"389 " + of(`(target_from="ldap:///ou=a,dc=x")(target_to="ldap:///ou=b,dc=x")`, "allow (moddn)"+anyone), "not\nthe rule cannot tell moves between two places from moves between others"},
 		// cases about values
 		{of(`(targattrfilters="add=title:(title=a), del=title:(title=b)")`, "allow (write)"+anyone), "r: allow everyone to insert title(title=a), to remove title(title=b)\nexact"},
 		{of(`(targetattr="title || sn")(targattrfilters="add=title:(title=a)")`, "allow (write)"+anyone), "r: allow everyone to insert sn except title, to insert title(title=a), to remove title, sn\nexact"},

@@ -148,7 +148,7 @@ func (t *translation) names(n string) []string {
 			all = append(all, typ.SentName())
 		}
 	}
-	t.out.Note(draft.Near, "%s stands for the attributes that match it in the schema of now", n)
+	t.out.Note(draft.Near, "%s stands for the attributes that match it in the present schema", n)
 	return all
 }
 
@@ -442,7 +442,7 @@ func (t *translation) moves(c *Clause, in *acl.What) (all []partsIn) {
 func (t *translation) modDN(one func(acl.Rights, *acl.What), in *acl.What, deny bool) {
 	a := t.aci
 	if a.To != nil && a.From != nil || deny || a.To != nil && a.To.Not || a.From != nil && a.From.Not || a.Filter != nil {
-		t.out.Note(draft.Not, "moves between two places are not told from moves between other places")
+		t.out.Note(draft.Not, "the rule cannot tell moves between two places from moves between others")
 		t.out.More = t.out.More || deny
 		return
 	}

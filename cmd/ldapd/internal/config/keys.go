@@ -110,7 +110,7 @@ var Keys = []Key{
 	{Name: "log.access", Help: "`FILE` for a JSON line of every operation and connection, - for standard error"},
 	{Name: "log.access-size", Default: "256MiB", Help: "`BYTES` after which the access log continues in a new file"},
 	{Name: "log.access-keep", Default: "10", Help: "`FILES` of the access log to keep, compressed, besides the newest; 0 for all"},
-	{Name: "test.in-flight", Default: "0s", Test: true, Help: "for tests only: `TIME` after which a write is taken to have landed or to be lost for good, 0 for the default; too short a one may leave cells of what was given up"},
+	{Name: "test.in-flight", Default: "0s", Test: true, Help: "for tests only: `TIME` after which a write counts as applied or as lost, 0 for the default; if it is too short, cells of abandoned commits may remain"},
 	{Name: "test.clock", Default: "0s", Test: true, Help: "for tests only: `TIME`, perhaps negative, by which this server's clock is put forward for what it commits"},
 	{Name: "log.slow", Reload: true, Default: "1s", Help: "`TIME` from which an operation counts as slow and is logged with its plan, 0 for none"},
 	{Name: "status.listen", Help: "`URL`, http://HOST:PORT, for /metrics, /live, /ready and /servers; these pages name no entries"},

@@ -216,7 +216,7 @@ func (r *reader) addCaches() {
 		func(c maintain.CacheStats) uint64 { return c.Hits }, func(m *lsm.Metrics) int64 { return m.CacheHits })
 	add("cache_misses_total", "Looks into a cache that found nothing. They start again when the schema changes.", prometheus.CounterValue,
 		func(c maintain.CacheStats) uint64 { return c.Misses }, func(m *lsm.Metrics) int64 { return m.CacheMisses })
-	add("cache_bytes", "What a cache takes, as it is weighed.", prometheus.GaugeValue,
+	add("cache_bytes", "Estimated memory of a cache.", prometheus.GaugeValue,
 		func(c maintain.CacheStats) uint64 { return c.Bytes }, func(m *lsm.Metrics) int64 { return m.CacheBytes })
 }
 
