@@ -55,7 +55,7 @@ func newStoreWith(t *testing.T, text string, draftsIn func(out, file string) str
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, status := ldapdRun(t, append(append([]string{"access", "import", "--store", store, "--check"}, args...), file)...)
+	out, status := ldapdRun(t, append(append([]string{"access", "import", "--store", store}, args...), file)...)
 	if status != 0 {
 		t.Fatal(out)
 	}

@@ -14,8 +14,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/filter"
-	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/tools/aclimport"
@@ -23,9 +21,9 @@ import (
 
 // accessImportArgs are the arguments of access import besides the configuration.
 type accessImportArgs struct {
-	Files           []string
-	Server, Zone    string
-	Reserved, Check bool
+	Files        []string
+	Server, Zone string
+	Reserved     bool
 }
 
 var accessImportJob = job[accessImportArgs]{"access import", importAccess, nil}
@@ -33,7 +31,7 @@ var accessImportJob = job[accessImportArgs]{"access import", importAccess, nil}
 func (m *Main) accessImportCommand() *cobra.Command {
 	var a accessImportArgs
 	c := m.command(&cobra.Command{
-		Use:   "import [--store STORE] [--check] FILE...",
+		Use:   "import [--store STORE] FILE...",
 		Short: "Translate aci, olcAccess and slapd.conf into drafts of rules",
 		Long: `Translate the access control of another server into drafts of access rules, and print
 them as access apply takes them. The files are LDIF with aci of 389 Directory Server,
@@ -44,13 +42,9 @@ Whatever has no exact counterpart is reported on standard error, with file, line
 reason. A table counts how many translations are exact, how many are near (the new rules
 allow less), and how many originals are not translated. With --store, identities that
 the directory does not have and attributes that its schema does not define are left out,
-and rules that it would refuse become comments.
-
-With --check, the command decides for some entries what the originals allow, as the old
-server would, and what the new rules allow, and prints each difference. The entries are
-those of the store, or without --store those of the files.`,
+and rules that it would refuse become comments.`,
 		Example: `  ldapd access import export.ldif > rules
-  ldapd access import --store ./data --check export.ldif > rules
+  ldapd access import --store ./data export.ldif > rules
   ldapd access apply --store ./data --dry-run rules`,
 		Args: cobra.MinimumNArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
@@ -67,14 +61,12 @@ those of the store, or without --store those of the files.`,
 			return accessImportJob.on(ctx, m, c, openReadOnly, around, a)
 		}
 		im := a.newImport(schema.Core(), nil)
-		items, err := a.read(im, &around, a.Check)
-		if err != nil {
+		if err := a.read(im, &around); err != nil {
 			return err
 		}
-		return a.write(im, &around, items)
+		return writeImport(im, &around)
 	})
 	c.Flags().BoolVar(&a.Reserved, "reserved", false, "let * include reserved attributes, such as userPassword, as it does on the old server")
-	c.Flags().BoolVar(&a.Check, "check", false, "compare what the originals and the rules allow")
 	c.Flags().StringVar(&a.Server, "server", "", "the `SERVER` that the aci come from: "+strings.Join(foreign.Servers, ", ")+" (default: guessed from the aci)")
 	c.Flags().StringVar(&a.Zone, "zone", "", "the time `ZONE` of the old server, such as Europe/Vienna, for rules that depend on the time")
 	return c
@@ -88,23 +80,18 @@ func (a *accessImportArgs) newImport(sch *schema.Schema, contexts []dn.DN) *fore
 	return im
 }
 
-// read reads the files. If keep is set, it returns the entries in the files.
-func (a *accessImportArgs) read(im *foreign.Import, w *around, keep bool) (items []foreign.Item, err error) {
-	var each func(foreign.Item)
-	if keep {
-		each = func(x foreign.Item) { items = append(items, x) }
-	}
+func (a *accessImportArgs) read(im *foreign.Import, w *around) error {
 	for _, name := range a.Files {
-		if err := readForeign(im, w, name, each); err != nil {
-			return nil, err
+		if err := readForeign(im, w, name); err != nil {
+			return err
 		}
 	}
-	return items, nil
+	return nil
 }
 
-func readForeign(im *foreign.Import, w *around, name string, each func(foreign.Item)) error {
+func readForeign(im *foreign.Import, w *around, name string) error {
 	if name == "-" {
-		return im.Read("standard input", w.Stdin, each)
+		return im.Read("standard input", w.Stdin)
 	}
 	f, err := w.open(name)
 	if err != nil {
@@ -115,22 +102,15 @@ func readForeign(im *foreign.Import, w *around, name string, each func(foreign.I
 	if err != nil {
 		return err
 	}
-	return im.Read(name, in, each)
+	return im.Read(name, in)
 }
 
 func importAccess(ctx context.Context, w *work, a accessImportArgs) error {
 	s := w.Snapshot()
 	defer s.Close()
 	im := a.newImport(s.Schema(), s.Contexts())
-	if _, err := a.read(im, &w.around, false); err != nil {
+	if err := a.read(im, &w.around); err != nil {
 		return err
-	}
-	var items []foreign.Item
-	if a.Check {
-		var err error
-		if items, err = itemsOf(ctx, s); err != nil {
-			return err
-		}
 	}
 	im.Exists = func(name dn.DN) (bool, error) {
 		_, err := s.Find(ctx, name)
@@ -143,38 +123,11 @@ func importAccess(ctx context.Context, w *work, a accessImportArgs) error {
 		_, err := access.Store(ctx, s, []acl.Placed{r})
 		return err
 	}
-	return a.write(im, &w.around, items)
+	return writeImport(im, &w.around)
 }
 
-// maxChecked is the largest number of entries of a store that a check reads.
-const maxChecked = 200000
-
-// itemsOf returns the entries of a state, without their secrets.
-func itemsOf(ctx context.Context, s *partition.Snapshot) (items []foreign.Item, err error) {
-	for found, err := range s.Search(ctx, partition.Query{Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
-		if err != nil {
-			return nil, err
-		}
-		if len(items) == maxChecked {
-			return nil, fmt.Errorf("--check reads the whole directory, at most %d entries: export a part of it, and check with that", maxChecked)
-		}
-		name, err := found.Name.DN()
-		if err != nil {
-			return nil, err
-		}
-		if len(name) > 0 {
-			items = append(items, foreign.Item{Name: name, Entry: found.Entry})
-		}
-	}
-	return items, nil
-}
-
-// write translates the originals, and prints the drafts and the notes. With --check, it
-// also compares what the originals and the drafts allow, and prints the differences.
-func (a *accessImportArgs) write(im *foreign.Import, w *around, items []foreign.Item) error {
-	for _, x := range items {
-		im.Names = append(im.Names, x.Name)
-	}
+// writeImport translates the originals, and prints the drafts and the notes.
+func writeImport(im *foreign.Import, w *around) error {
 	im.Translate()
 	if im.Exists != nil {
 		if err := im.Fit(); err != nil {
@@ -187,18 +140,5 @@ func (a *accessImportArgs) write(im *foreign.Import, w *around, items []foreign.
 	if err := im.WriteRules(w.Stdout); err != nil {
 		return err
 	}
-	if err := im.WriteNotes(w.Stderr); err != nil || !a.Check {
-		return err
-	}
-	if im.Exists == nil {
-		im.ExistIn(items)
-		if err := im.Fit(); err != nil {
-			return err
-		}
-	}
-	c, err := im.Check(items)
-	if err != nil {
-		return err
-	}
-	return c.WriteDifferences(w.Stderr)
+	return im.WriteNotes(w.Stderr)
 }

@@ -96,7 +96,7 @@ func (m *Main) root() *cobra.Command {
 		m.healthCommand(),
 		m.upgradeCommand(),
 		m.backupCommand(), m.promoteCommand(),
-		m.versionCommand(), m.manCommand(),
+		m.versionCommand(),
 	)
 	return root
 }

@@ -47,5 +47,5 @@ func (t traces) close() {
 	otel.SetTracerProvider(noop.NewTracerProvider())
 	ctx, cancel := context.WithTimeout(context.Background(), traceFlush)
 	defer cancel()
-	_ = t.Close(ctx) // an error means that spans were dropped, which was logged already
+	_ = t.Close(ctx) // an error means that spans were not sent in time
 }

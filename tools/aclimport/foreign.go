@@ -1,8 +1,7 @@
 // Package foreign translates the access control of other directory servers into drafts of
 // access rules: aci of 389 Directory Server, OpenDJ and PingDirectory, and the access
 // directives of slapd. It reads LDIF files and slapd.conf, and reports what it cannot
-// translate, each time with the file, the line and the reason. It compares what an evaluator of
-// the originals allows with what the drafts allow. It does not use a store.
+// translate, each time with the file, the line and the reason. It does not use a store.
 package foreign
 
 import (
@@ -58,8 +57,6 @@ func (o *Original) Where() string { return fmt.Sprintf("%s:%d", o.File, o.Line) 
 type Import struct {
 	Options
 	Originals []*Original
-	// Names are the names of all entries of the directory. nil: they are not known.
-	Names []dn.DN
 	// Exists reports whether the directory has an entry with a name. nil: it is not known
 	// which entries exist.
 	Exists func(dn.DN) (bool, error)
@@ -68,7 +65,6 @@ type Import struct {
 	Accepts func(acl.Placed) error
 
 	useless   int // number of rules that Minimize has left out
-	entries   int // number of entries that have been read
 	dialect   aci.Dialect
 	databases []*database // the databases whose directives have been read
 }
@@ -85,7 +81,7 @@ type database struct {
 // Translate translates all originals that were read.
 func (im *Import) Translate() {
 	im.dialect = im.chooseDialect()
-	o := &aci.Options{Schema: im.Schema, Dialect: im.dialect, Contexts: im.Contexts, Names: im.Names, Zone: im.Zone,
+	o := &aci.Options{Schema: im.Schema, Dialect: im.dialect, Contexts: im.Contexts, Zone: im.Zone,
 		Reserved: im.Options.Reserved, Mentioned: im.mentioned()}
 	for _, x := range im.Originals {
 		if x.aci == nil {

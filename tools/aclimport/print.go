@@ -145,18 +145,3 @@ func (im *Import) writeTable(out io.Writer) error {
 	}
 	return w.Flush()
 }
-
-// WriteDifferences writes at most 50 of the differences that a comparison found. Then it writes
-// how many differences and questions there were.
-func (c *Comparison) WriteDifferences(out io.Writer) error {
-	w := bufio.NewWriter(out)
-	for i, d := range c.Found {
-		if i == 50 {
-			fmt.Fprintf(w, "and %d more\n", len(c.Found)-i)
-			break
-		}
-		fmt.Fprintln(w, d)
-	}
-	fmt.Fprintf(w, "%d differences in %d questions\n", len(c.Found), c.Asked)
-	return w.Flush()
-}

@@ -13,28 +13,20 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/tools/aclimport/aci"
 	"github.com/seed-4dac0d86/ldapd/tools/aclimport/draft"
 	"github.com/seed-4dac0d86/ldapd/tools/aclimport/olc"
 )
 
-// An Item is an entry of a file, with those of its attributes that the schema defines.
-type Item struct {
-	Name  dn.DN
-	Entry *entry.Entry
-}
-
-// Read adds the originals in an LDIF file or a slapd.conf to the import. If keep is not nil,
-// Read passes each entry of an LDIF file to it. If the file contains changes, Read takes the
-// access control that they add, and leaves out what they delete or replace. Read fails if a file
-// has changes of entries, and none of them is about access control.
-func (im *Import) Read(file string, in io.Reader, keep func(Item)) error {
+// Read adds the originals in an LDIF file or a slapd.conf to the import. If the file contains
+// changes, Read takes the access control that they add, and leaves out what they delete or
+// replace. Read fails if a file has changes of entries, and none of them is about access control.
+func (im *Import) Read(file string, in io.Reader) error {
 	text := bufio.NewReaderSize(ldif.UTF8(in), 64<<10)
 	if isConf(text) {
 		return im.readConf(file, text)
 	}
-	return im.readLDIF(file, text, keep)
+	return im.readLDIF(file, text)
 }
 
 // isConf reports whether a text is a slapd.conf and not LDIF. It examines the first line
@@ -55,7 +47,7 @@ func isConf(in *bufio.Reader) bool {
 }
 
 // readLDIF reads an LDIF file.
-func (im *Import) readLDIF(file string, in io.Reader, keep func(Item)) error {
+func (im *Import) readLDIF(file string, in io.Reader) error {
 	r := ldif.NewReader(in, ldif.Options{File: file, AllowEmpty: true})
 	var useless *ldif.Record // the first change that is not about access control
 	useful := false
@@ -87,12 +79,8 @@ func (im *Import) readLDIF(file string, in io.Reader, keep func(Item)) error {
 			}
 			continue
 		}
-		im.entries++
 		im.values(file, rec, name, attributes, r.Raw())
 		im.olcAccess(file, rec, name, attributes, r.Raw())
-		if keep != nil {
-			keep(Item{name, im.entry(attributes, im.entries)})
-		}
 	}
 }
 
@@ -247,18 +235,4 @@ func linesOf(raw []byte, description string) (lines []int) {
 		}
 	}
 	return lines
-}
-
-// entry returns an entry with those of the attributes that the schema defines. The id of
-// the entry is made from n.
-func (im *Import) entry(attributes []op.PartialAttribute, n int) *entry.Entry {
-	e := &entry.Entry{ID: entry.ID{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}}
-	for _, a := range attributes {
-		t, options := im.Schema.Describe(a.Description)
-		if t == nil || len(a.Values) == 0 {
-			continue
-		}
-		e.Attributes = append(e.Attributes, entry.Attribute{Type: t, Options: entry.SortOptions(options), Values: a.Values})
-	}
-	return e
 }

@@ -1,6 +1,5 @@
 // Package aci reads values of the attribute aci, in which 389 Directory Server, OpenDJ and
-// PingDirectory store access control. It translates them into rules, and evaluates them as
-// the servers' manuals say.
+// PingDirectory store access control. It translates them into rules.
 package aci
 
 import (

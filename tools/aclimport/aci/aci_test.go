@@ -177,20 +177,6 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// TestFlat checks the translation of a wildcard that may match commas. If the directory has
-// no name in which the wildcard would match several RDNs, the translation must be exact.
-func TestFlat(t *testing.T) {
-	value := `(target="ldap:///uid=*,ou=a,dc=x")(targetattr="cn")` + body
-	names := []dn.DN{mustName("dc=x"), mustName("uid=b,ou=a,dc=x"), mustName("cn=c,uid=b,ou=a,dc=x")}
-	if got := translated(t, value, Options{Names: names}); !strings.HasSuffix(got, "\nexact") {
-		t.Error(got)
-	}
-	names = append(names, mustName("uid=d,ou=e,ou=a,dc=x"))
-	if got := translated(t, value, Options{Names: names}); !strings.Contains(got, "\nnear\n") {
-		t.Error(got)
-	}
-}
-
 func TestParseErrors(t *testing.T) {
 	for _, c := range []struct {
 		value string

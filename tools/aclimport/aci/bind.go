@@ -75,7 +75,7 @@ func (b *binder) value(k *Keyword, v string) draft.Expr {
 func subject(k acl.SubjectKind) draft.Expr { return draft.Who(acl.Subject{Kind: k}) }
 
 func (b *binder) userDN(v string) draft.Expr {
-	text, _ := afterURL(v)
+	text, _ := AfterURL(v)
 	switch strings.ToLower(text) {
 	case "anyone":
 		return subject(acl.Everyone)
@@ -152,25 +152,14 @@ func (b *binder) userPattern(text string) draft.Expr {
 		return &draft.Leaf{Over: below, Why: why}
 	}
 	named := &draft.Atom{Subject: &acl.Subject{Kind: acl.Named, Name: patternText(w.rdns)}}
-	if b.o.Dialect == OpenDJ || b.o.flatUsers(text, w) {
+	if b.o.Dialect == OpenDJ {
 		return draft.Is(*named)
 	}
 	return &draft.Leaf{Under: named, Over: below, Why: why}
 }
 
-// flatUsers reports whether every name in the directory that matches a pattern would also
-// match if * did not match commas. It returns false if the names are not known.
-func (o *Options) flatUsers(text string, w wild) bool {
-	if o.Names == nil {
-		return false
-	}
-	return !slices.ContainsFunc(o.Names, func(n dn.DN) bool {
-		return matchDN(text, plainDN(n), true) && !(len(n) == len(w.rdns) && matchesDepth(w.rdns, n))
-	})
-}
-
 func (b *binder) groupDN(v string) draft.Expr {
-	text, _ := afterURL(v)
+	text, _ := AfterURL(v)
 	switch {
 	case strings.EqualFold(text, "anyone"):
 		return subject(acl.Everyone)
@@ -203,8 +192,8 @@ func readsEntry(r Bind) bool {
 	return k.Name == "userattr" || k.Name == "userdnattr" || k.Name == "groupdnattr"
 }
 
-// parentLevels splits "parent[0,1].manager" into levels and attribute.
-func parentLevels(text string) (levels []int, attribute string, ok bool) {
+// ParentLevels splits "parent[0,1].manager" into levels and attribute.
+func ParentLevels(text string) (levels []int, attribute string, ok bool) {
 	rest, found := strings.CutPrefix(text, "parent[")
 	if !found {
 		return []int{0}, text, true
@@ -226,7 +215,7 @@ func (b *binder) userAttr(v string) draft.Expr {
 	if kind != "USERDN" && kind != "GROUPDN" && kind != "SELFDN" {
 		return b.sharedValue(name, value)
 	}
-	levels, attribute, ok := parentLevels(name)
+	levels, attribute, ok := ParentLevels(name)
 	if !ok || strings.Contains(attribute, ";") || !draft.IsDescription(attribute) {
 		return draft.Unknown("userattr %q", v)
 	}
@@ -277,7 +266,7 @@ func addresses(v string) draft.Expr {
 		if strings.TrimSpace(s) == "*" {
 			return draft.All{}
 		}
-		n, ok := parseNetwork(strings.TrimSpace(s))
+		n, ok := ParseNetwork(strings.TrimSpace(s))
 		if !ok {
 			return draft.Unknown("the address %q", s)
 		}
@@ -286,8 +275,8 @@ func addresses(v string) draft.Expr {
 	return all
 }
 
-// parseNetwork parses 10.1.2.3, 10.1.0.0/16, 10.1.0.0+255.255.0.0, 10.1.* and IPv6 addresses.
-func parseNetwork(s string) (netip.Prefix, bool) {
+// ParseNetwork parses 10.1.2.3, 10.1.0.0/16, 10.1.0.0+255.255.0.0, 10.1.* and IPv6 addresses.
+func ParseNetwork(s string) (netip.Prefix, bool) {
 	if head, ok := strings.CutSuffix(s, ".*"); ok {
 		for strings.HasSuffix(head, ".*") {
 			head = strings.TrimSuffix(head, ".*")

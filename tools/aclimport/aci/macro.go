@@ -16,8 +16,7 @@ func (a *ACI) hasMacro() bool {
 	return a.Target != nil && strings.Contains(strings.ToLower(a.Target.DN), "($dn)")
 }
 
-// macroTypes are the attribute types of the RDNs that ($dn) stands for if no names of
-// entries are known.
+// macroTypes are the attribute types of the RDNs that ($dn) stands for.
 var macroTypes = []string{"dc", "o", "ou"}
 
 // A marker stands before and after the name of a variable in a DN until the rule is made.
@@ -35,7 +34,7 @@ func translateMacro(a *ACI, place dn.DN, o *Options) draft.Drafts {
 		out.More = true
 		return out
 	}
-	for _, typ := range o.macroTypes() {
+	for _, typ := range macroTypes {
 		t := &translation{aci: a.withMacro(typ + "=" + marker + "t" + marker), place: place, o: o}
 		for i := range t.aci.Clauses {
 			t.clause(&t.aci.Clauses[i])
@@ -48,24 +47,9 @@ func translateMacro(a *ACI, place dn.DN, o *Options) draft.Drafts {
 	}
 	slices.Sort(out.Notes)
 	out.Notes = slices.Compact(out.Notes)
-	out.Note(draft.Near, "($dn) is one RDN of %s", strings.Join(o.macroTypes(), ", "))
+	out.Note(draft.Near, "($dn) is one RDN of %s", strings.Join(macroTypes, ", "))
 	out.Settle()
 	return out
-}
-
-func (o *Options) macroTypes() []string {
-	if o.Names == nil {
-		return macroTypes
-	}
-	var all []string
-	for _, n := range o.Names {
-		if len(n) > 0 && len(n[0]) == 1 {
-			if s := strings.ToLower(n[0][0].Type); slices.Contains(macroTypes, s) && !slices.Contains(all, s) {
-				all = append(all, s)
-			}
-		}
-	}
-	return all
 }
 
 // withMacro returns the value with ($dn) and [$dn] replaced by the given RDN.

@@ -235,15 +235,15 @@ func (p *parser) dn(raw string, at int, not bool) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	dn, ok := afterURL(text)
+	dn, ok := AfterURL(text)
 	if !ok {
 		return nil, p.fail(at, "expected ldap:/// and a DN, not %q", text)
 	}
 	return &Target{Not: not, DN: dn}, nil
 }
 
-// afterURL returns a text without the beginning ldap:/// or ldaps:///.
-func afterURL(text string) (string, bool) {
+// AfterURL returns a text without the beginning ldap:/// or ldaps:///.
+func AfterURL(text string) (string, bool) {
 	for _, prefix := range []string{"ldap:///", "ldaps:///"} {
 		if len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix) {
 			return strings.TrimSpace(text[len(prefix):]), true
@@ -578,7 +578,7 @@ func (p *parser) keyword(word string) (Bind, error) {
 func (p *parser) checkOperand(word, text string, at int) error {
 	switch word {
 	case "userdn", "groupdn", "roledn":
-		if _, ok := afterURL(text); !ok {
+		if _, ok := AfterURL(text); !ok {
 			return p.fail(at, "expected ldap:/// and a DN, not %q", text)
 		}
 	case "userattr":

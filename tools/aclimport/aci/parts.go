@@ -379,26 +379,8 @@ func (t *translation) renames(c *Clause, l *list) bool {
 		return true
 	}
 	return slices.ContainsFunc(l.in, func(n string) bool {
-		return slices.ContainsFunc(t.naming(), func(a string) bool { return strings.EqualFold(a, n) })
+		return slices.ContainsFunc(naming, func(a string) bool { return strings.EqualFold(a, n) })
 	})
-}
-
-// naming returns the types of the attributes that RDNs have.
-func (t *translation) naming() []string {
-	if t.o.Names == nil {
-		return naming
-	}
-	var all []string
-	for _, n := range t.o.Names {
-		for _, r := range n[:min(1, len(n))] {
-			for _, a := range r {
-				if s := strings.ToLower(a.Type); !slices.Contains(all, s) {
-					all = append(all, s)
-				}
-			}
-		}
-	}
-	return all
 }
 
 // proxy returns the right to act as others, if it is translated. In 389 Directory Server,

@@ -1,7 +1,6 @@
 package aci
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
@@ -73,7 +72,7 @@ func (t *translation) pattern(text string, over bool) (*acl.Target, bool) {
 		return nil, false
 	}
 	pattern := &acl.Target{Pattern: patternText(rel)}
-	if t.o.Dialect == OpenDJ || t.o.flat(text, w) {
+	if t.o.Dialect == OpenDJ {
 		return pattern, true
 	}
 	t.out.Note(draft.Near, "* in the target %q matches commas there, so that entries at other depths match too", text)
@@ -82,53 +81,6 @@ func (t *translation) pattern(text string, over bool) (*acl.Target, bool) {
 	}
 	tail := w.tail()
 	return &acl.Target{Scope: acl.Under, Pattern: acl.EscapeName(tail[:len(tail)-len(t.place)].String())}, true
-}
-
-// flat reports whether every name in the directory that matches a pattern would also match
-// if * did not match commas. It returns false if the names are not known.
-func (o *Options) flat(text string, w wild) bool {
-	if o.Names == nil {
-		return false
-	}
-	return !slices.ContainsFunc(o.Names, func(n dn.DN) bool {
-		return matchDN(text, plainDN(n), false) && !matchesDepth(w.rdns, n)
-	})
-}
-
-// matchesDepth reports whether a name matches a pattern, or is below a name that does. Each
-// wildcard stands for a part of one value.
-func matchesDepth(pattern, name dn.DN) bool {
-	if len(name) < len(pattern) {
-		return false
-	}
-	for i, r := range name[len(name)-len(pattern):] {
-		if !matchText(plainDN(dn.DN{pattern[i]}), plainDN(dn.DN{r})) {
-			return false
-		}
-	}
-	return true
-}
-
-// plainDN returns a name in lower case, without spaces between its parts.
-func plainDN(d dn.DN) string { return strings.ToLower(d.String()) }
-
-// matchDN reports whether a name matches a pattern as in 389 Directory Server: * stands
-// for any text. If whole is set, the pattern must match the whole name; otherwise it need
-// only match the end of the name.
-func matchDN(pattern, name string, whole bool) bool {
-	if parsed, err := dn.Parse(pattern); err == nil {
-		pattern = plainDN(parsed)
-	} else if first, after, ok := strings.Cut(pattern, ","); ok {
-		parsed, err := dn.Parse(after)
-		if err != nil {
-			return false
-		}
-		pattern = strings.ToLower(strings.TrimSpace(first)) + "," + plainDN(parsed)
-	}
-	if !whole {
-		pattern = "*" + pattern
-	}
-	return matchText(pattern, name)
 }
 
 // matchText reports whether a text matches a pattern in which * stands for any text.

@@ -16,7 +16,6 @@ type Options struct {
 	Schema   *schema.Schema
 	Dialect  Dialect
 	Contexts []dn.DN        // the naming contexts; nil: not known
-	Names    []dn.DN        // the names of all entries; nil: not known
 	Zone     *time.Location // time zone of the server; nil: not known
 	// Reserved means that * in an aci includes reserved attributes. In rules, * does not
 	// include them, so the translation names them.

@@ -1,6 +1,5 @@
 // Package olc reads the access directives of OpenLDAP's slapd, both values of olcAccess and
-// lines of slapd.conf. It translates them into rules, and evaluates them as slapd.access(5)
-// says.
+// lines of slapd.conf. It translates them into rules.
 package olc
 
 import (
@@ -119,8 +118,8 @@ var levels = map[string]Mask{"none": 0, "disclose": Disclose, "auth": Disclose |
 
 var privileges = map[byte]Mask{'0': 0, 'd': Disclose, 'x': Auth, 'c': Compare, 's': Search, 'r': Read, 'w': Add | Delete, 'a': Add, 'z': Delete, 'm': Manage}
 
-// change returns the privileges that result from the privileges m if a clause has the access a.
-func (a Access) change(m Mask) Mask {
+// Change returns the privileges that result from the privileges m if a clause has the access a.
+func (a Access) Change(m Mask) Mask {
 	switch a.Op {
 	case '+':
 		return m | a.Mask

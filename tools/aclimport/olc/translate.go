@@ -311,17 +311,17 @@ func (t *translation) clauses(g *group, m Mask, i, j int, have Mask, r region, n
 	c, who := &d.Clauses[j], d.whos[j]
 	others := t.clauses(g, m, i, j+1, have, r, named)
 	if c.Access.Self {
-		if c.Control != "stop" || c.Access.change(have)&m == 0 && len(others) > 0 {
+		if c.Control != "stop" || c.Access.Change(have)&m == 0 && len(others) > 0 {
 			t.out[i].More = true
 			t.out[i].Note(draft.Near, "clauses behind self... count for the identity's own name too")
 		}
-		if c.Access.change(have)&m != 0 && c.Control == "stop" && !g.pseudo {
+		if c.Access.Change(have)&m != 0 && c.Control == "stop" && !g.pseudo {
 			others = append([]cell{{r, both(subject(acl.Users), who), i, named, true}}, others...)
 		}
 		return others // for all values except the identity's own name, the following clauses decide
 	}
 	var matched []cell
-	switch now := c.Access.change(have); c.Control {
+	switch now := c.Access.Change(have); c.Control {
 	case "stop":
 		if now&m != 0 {
 			return append([]cell{{r, who, i, named, false}}, others...)

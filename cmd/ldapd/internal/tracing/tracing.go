@@ -7,8 +7,8 @@
 // slow, failed by the server's fault, or exceeded a limit on time or work. It is sent after its
 // end, and without steps.
 //
-// Spans that the collector does not take are dropped and counted. Operations never wait
-// for the collector.
+// Spans that the collector does not take are dropped. Operations never wait for the
+// collector.
 package tracing
 
 import (
@@ -46,6 +46,7 @@ type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	ratio    float64
+	exporter *exporter
 	asked    budget // limits the operations that are sampled because their clients ask for it
 }
 
@@ -53,24 +54,28 @@ type Tracer struct {
 func New(o Options) *Tracer {
 	limits := sdk.NewSpanLimits()
 	limits.AttributeValueLengthLimit = mostText
+	e := newExporter(o)
 	p := sdk.NewTracerProvider(
 		sdk.WithSampler(belowOperations{}),
-		sdk.WithSpanProcessor(newSender(o)),
+		sdk.WithBatcher(e, sdk.WithBatchTimeout(gather), sdk.WithExportTimeout(0)),
 		sdk.WithRawSpanLimits(limits),
 		sdk.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "ldapd"),
 			attribute.String("service.version", o.Version),
 			attribute.String("host.name", o.Host),
 		)))
-	return &Tracer{provider: p, tracer: p.Tracer(span.Library), ratio: o.Ratio, asked: budget{most: mostAsked}}
+	return &Tracer{provider: p, tracer: p.Tracer(span.Library), ratio: o.Ratio, exporter: e, asked: budget{most: mostAsked}}
 }
 
 // Provider returns the provider for libraries that record spans. It records nothing
 // outside sampled operations.
 func (t *Tracer) Provider() trace.TracerProvider { return t.provider }
 
-// Close sends the waiting spans. It drops them if ctx ends first.
-func (t *Tracer) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+// Close sends the waiting spans. It no longer waits for the collector when ctx ends.
+func (t *Tracer) Close(ctx context.Context) error {
+	t.exporter.stop()
+	return t.provider.Shutdown(ctx)
+}
 
 const (
 	mostText  = 1024 // largest number of octets of an attribute

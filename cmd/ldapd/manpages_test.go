@@ -2,49 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
-
-// manCommand returns the command that writes the manual pages when packages are built.
-func (m *Main) manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "man FOLDER",
-		Short:  "Write the manual pages of all commands and of the configuration",
-		Hidden: true,
-		Args:   cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			m.working = true
-			for name, text := range manPages(c.Root(), m.manDate()) {
-				if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o644); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
-}
-
-// manDate returns the date of the pages: the date in SOURCE_DATE_EPOCH, or "" if it is not
-// set.
-func (m *Main) manDate() string {
-	for _, v := range m.Env {
-		if s, ok := strings.CutPrefix(v, "SOURCE_DATE_EPOCH="); ok {
-			if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-				return time.Unix(n, 0).UTC().Format(time.DateOnly)
-			}
-		}
-	}
-	return ""
-}
 
 // manPages returns the pages, by the names of their files.
 func manPages(root *cobra.Command, date string) map[string]string {

@@ -1,4 +1,4 @@
-package olc
+package foreign
 
 import (
 	"regexp"
@@ -12,29 +12,30 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/tools/aclimport/draft"
+	"github.com/seed-4dac0d86/ldapd/tools/aclimport/olc"
 )
 
-// An Evaluator decides by access directives as slapd.access(5) says: the first directive
+// An olcJudge decides by access directives as slapd.access(5) says: the first directive
 // that is about the entry and the attribute decides, unless its matching clause says
-// break. An Evaluator serves to check the translation: a Comparison compares what the
-// Evaluator allows with what the translated rules allow. So the Evaluator shares little more
+// break. An olcJudge serves to check the translation: a comparison compares what the
+// olcJudge allows with what the translated rules allow. So the olcJudge shares little more
 // than the parser with the translation.
-type Evaluator struct {
-	Directives []*Directive
+type olcJudge struct {
+	Directives []*olc.Directive
 	Schema     *schema.Schema
 	// Entry returns the entry with a name, or nil if there is none.
 	Entry func(dn.DN) *acl.Entry
 }
 
-// A View answers what an identity may do with an entry.
-type View struct {
-	*Evaluator
+// An olcView answers what an identity may do with an entry.
+type olcView struct {
+	*olcJudge
 	id    *acl.Identity
 	entry *acl.Entry
 }
 
-// At returns the View of an identity and an entry.
-func (ev *Evaluator) At(id *acl.Identity, e *acl.Entry) *View { return &View{ev, id, e} }
+// At returns the olcView of an identity and an entry.
+func (ev *olcJudge) At(id *acl.Identity, e *acl.Entry) view { return &olcView{ev, id, e} }
 
 // An asked is what a decision is about: an attribute of an entry, one of its values, or a
 // pseudo-attribute.
@@ -47,53 +48,53 @@ type asked struct {
 
 // Value reports whether the identity has a right on a value: show, search, compare, insert
 // or remove.
-func (v *View) Value(t *schema.AttributeType, options string, value []byte, right acl.Rights) bool {
-	m := map[acl.Rights]Mask{acl.Show: Read, acl.Search: Search, acl.Compare: Compare, acl.Insert: Add, acl.Remove: Delete}[right]
+func (v *olcView) Value(t *schema.AttributeType, options string, value []byte, right acl.Rights) bool {
+	m := map[acl.Rights]olc.Mask{acl.Show: olc.Read, acl.Search: olc.Search, acl.Compare: olc.Compare, acl.Insert: olc.Add, acl.Remove: olc.Delete}[right]
 	if v.mask(asked{typ: t, options: options, value: value})&m == 0 {
 		return false
 	}
-	return m != Read && m != Search || v.mask(asked{pseudo: "entry"})&Read != 0
+	return m != olc.Read && m != olc.Search || v.mask(asked{pseudo: "entry"})&olc.Read != 0
 }
 
 // Entry reports whether the identity has a right on the entry: see, add, delete, rename or
 // bind.
-func (v *View) Entry(right acl.Rights) bool {
+func (v *olcView) Entry(right acl.Rights) bool {
 	own := v.mask(asked{pseudo: "entry"})
 	switch right {
 	case acl.See:
-		return own&Read != 0
+		return own&olc.Read != 0
 	case acl.Add:
-		return own&Add != 0 && v.children()&Add != 0
+		return own&olc.Add != 0 && v.children()&olc.Add != 0
 	case acl.Delete:
-		return own&Delete != 0 && v.children()&Delete != 0
+		return own&olc.Delete != 0 && v.children()&olc.Delete != 0
 	case acl.Rename:
-		return own&Add != 0 && v.children()&Delete != 0 && v.writesRDN()
+		return own&olc.Add != 0 && v.children()&olc.Delete != 0 && v.writesRDN()
 	case acl.Bind:
 		anonymous := &acl.Identity{Connection: v.id.Connection}
 		anonymous.Mechanism = ""
 		password := asked{typ: v.Schema.Attribute("userPassword")}
-		return v.At(anonymous, v.entry).mask(password)&Auth != 0
+		return (&olcView{v.olcJudge, anonymous, v.entry}).mask(password)&olc.Auth != 0
 	}
 	return false
 }
 
-func (v *View) children() Mask {
-	parent := v.Evaluator.Entry(v.entry.Name.Parent())
+func (v *olcView) children() olc.Mask {
+	parent := v.olcJudge.Entry(v.entry.Name.Parent())
 	if parent == nil {
 		parent = &acl.Entry{Name: v.entry.Name.Parent(), Entry: &entry.Entry{}, Source: &filter.EntrySource{Schema: v.Schema, Entry: &entry.Entry{}}}
 	}
-	return v.At(v.id, parent).mask(asked{pseudo: "children"})
+	return (&olcView{v.olcJudge, v.id, parent}).mask(asked{pseudo: "children"})
 }
 
-func (v *View) writesRDN() bool {
+func (v *olcView) writesRDN() bool {
 	return len(v.entry.Name) > 0 && !slices.ContainsFunc(v.entry.Name[0], func(a dn.AVA) bool {
 		t := v.Schema.Attribute(a.Type)
-		return t == nil || v.mask(asked{typ: t, value: a.Value})&(Add|Delete) != Add|Delete
+		return t == nil || v.mask(asked{typ: t, value: a.Value})&(olc.Add|olc.Delete) != olc.Add|olc.Delete
 	})
 }
 
 // mask returns the privileges that the identity has on the attribute or value a.
-func (v *View) mask(a asked) (m Mask) {
+func (v *olcView) mask(a asked) (m olc.Mask) {
 	for _, d := range v.Directives {
 		groups, ok := v.matches(&d.What, a)
 		if !ok {
@@ -102,10 +103,10 @@ func (v *View) mask(a asked) (m Mask) {
 		decided, again := false, false
 		for i := range d.Clauses {
 			c := &d.Clauses[i]
-			if c.Access.Self && !v.isOwn(a) || slices.ContainsFunc(c.Who, func(w Who) bool { return !v.is(&w, groups) }) {
+			if c.Access.Self && !v.isOwn(a) || slices.ContainsFunc(c.Who, func(w olc.Who) bool { return !v.is(&w, groups) }) {
 				continue
 			}
-			if m = c.Access.change(m); c.Control != "continue" {
+			if m = c.Access.Change(m); c.Control != "continue" {
 				decided, again = true, c.Control == "break"
 				break
 			}
@@ -121,7 +122,7 @@ func (v *View) mask(a asked) (m Mask) {
 }
 
 // isOwn reports whether a value is the name of the identity.
-func (v *View) isOwn(a asked) bool {
+func (v *olcView) isOwn(a asked) bool {
 	if a.typ == nil || a.typ.Equality == nil || !strings.HasPrefix(a.typ.Equality.Name(), "distinguishedName") {
 		return false
 	}
@@ -132,8 +133,8 @@ func (v *View) isOwn(a asked) bool {
 // matches reports whether w, the What of a directive, includes the attribute or value a. If w
 // has a regular expression, the result groups contains the texts that the groups of the
 // expression match.
-func (v *View) matches(w *What, a asked) (groups []string, ok bool) {
-	if w.Attributes != nil && !slices.ContainsFunc(w.Attributes, func(l Attribute) bool { return v.lists(string(l), a) }) {
+func (v *olcView) matches(w *olc.What, a asked) (groups []string, ok bool) {
+	if w.Attributes != nil && !slices.ContainsFunc(w.Attributes, func(l olc.Attribute) bool { return v.lists(string(l), a) }) {
 		return nil, false
 	}
 	if w.Operations != nil {
@@ -142,13 +143,13 @@ func (v *View) matches(w *What, a asked) (groups []string, ok bool) {
 	if w.Value != nil && (a.typ == nil || a.value == nil || w.ValueStyle != "exact" || !a.typ.SameValue(a.value, []byte(*w.Value))) {
 		return nil, false
 	}
-	if w.Filter != nil && draft.Meets(v.Schema, w.Filter, v.entry, false) != filter.True {
+	if w.Filter != nil && meets(v.Schema, w.Filter, v.entry, false) != filter.True {
 		return nil, false
 	}
 	return v.named(w.Style, w.DN, v.entry.Name)
 }
 
-func (v *View) lists(l string, a asked) bool {
+func (v *olcView) lists(l string, a asked) bool {
 	name := strings.TrimLeft(l, "@!")
 	if a.pseudo != "" {
 		return strings.EqualFold(l, a.pseudo)
@@ -161,12 +162,21 @@ func (v *View) lists(l string, a asked) bool {
 	return t != nil && a.typ.Is(t) && entry.HasOptions(a.options, entry.SortOptions(options))
 }
 
+// classTypes returns the types of a class and of the classes above it.
+func classTypes(c *schema.ObjectClass) (all []*schema.AttributeType) {
+	all = slices.Concat(c.Must, c.May)
+	for _, sup := range c.Sup {
+		all = append(all, classTypes(sup)...)
+	}
+	return all
+}
+
 // named reports whether a name matches the text of a directive in the given style.
-func (v *View) named(s Style, text string, name dn.DN) (groups []string, ok bool) {
-	if s == Everything {
+func (v *olcView) named(s olc.Style, text string, name dn.DN) (groups []string, ok bool) {
+	if s == olc.Everything {
 		return nil, true
 	}
-	if s == Regex {
+	if s == olc.Regex {
 		re, err := regexp.Compile("(?i)" + text)
 		if err != nil {
 			return nil, false
@@ -179,7 +189,7 @@ func (v *View) named(s Style, text string, name dn.DN) (groups []string, ok bool
 		return nil, false
 	}
 	below := len(name) - len(d)
-	return nil, s == Subtree || s == Exact && below == 0 || s == One && below == 1 || s == Children && below > 0
+	return nil, s == olc.Subtree || s == olc.Exact && below == 0 || s == olc.One && below == 1 || s == olc.Children && below > 0
 }
 
 // expanded replaces $1 and ${1} in a text by groups[1], and so on for the digits up to 9.
@@ -195,55 +205,55 @@ func expanded(text string, groups []string) string {
 	return text
 }
 
-// The method "is" reports whether the View's identity meets w, one condition of a by clause.
-func (v *View) is(w *Who, groups []string) bool {
+// The method "is" reports whether the olcView's identity meets w, one condition of a by clause.
+func (v *olcView) is(w *olc.Who, groups []string) bool {
 	id, bound := v.id, len(v.id.Name) > 0
 	switch w.Kind {
-	case Any:
+	case olc.Any:
 		return true
-	case Anonymous:
+	case olc.Anonymous:
 		return !bound
-	case Users:
+	case olc.Users:
 		return bound
-	case Self:
+	case olc.Self:
 		return bound && w.Level >= 0 && w.Level < len(v.entry.Name) && draft.Same(v.Schema, id.Name, v.entry.Name[w.Level:])
-	case DN:
+	case olc.DN:
 		text := w.Text
-		if w.Expand && (w.Style != Regex || strings.Contains(text, "$1")) {
+		if w.Expand && (w.Style != olc.Regex || strings.Contains(text, "$1")) {
 			text = expanded(text, groups)
 		}
-		if w.Style == Exact && text == "" {
+		if w.Style == olc.Exact && text == "" {
 			return !bound
 		}
 		_, ok := v.named(w.Style, text, id.Name)
 		return bound && ok
-	case DNAttr:
+	case olc.DNAttr:
 		return v.has(v.entry.Entry, w.Text)
-	case Group:
+	case olc.Group:
 		return v.inGroup(w, groups)
-	case Peer:
+	case olc.Peer:
 		return id.Address.IsValid() && w.Network.Contains(id.Address.Unmap())
-	case Socket:
+	case olc.Socket:
 		return id.Local
-	case SSF:
+	case olc.SSF:
 		return id.SSF >= w.N
-	case TLSSSF:
+	case olc.TLSSSF:
 		return w.N == 0 || id.SSF >= w.N && !id.Local
-	case Set:
+	case olc.Set:
 		return v.setHolds(w.Text)
 	}
 	return false
 }
 
 // The method "has" reports whether an attribute of an entry names the identity.
-func (v *View) has(e *entry.Entry, attribute string) bool {
+func (v *olcView) has(e *entry.Entry, attribute string) bool {
 	return slices.ContainsFunc(v.valuesOf(e, attribute), func(s string) bool {
 		d, err := dn.Parse(s)
 		return err == nil && len(v.id.Name) > 0 && draft.Same(v.Schema, d, v.id.Name)
 	})
 }
 
-func (v *View) valuesOf(e *entry.Entry, attribute string) (all []string) {
+func (v *olcView) valuesOf(e *entry.Entry, attribute string) (all []string) {
 	t := v.Schema.Attribute(attribute)
 	if e == nil || t == nil {
 		return nil
@@ -258,7 +268,7 @@ func (v *View) valuesOf(e *entry.Entry, attribute string) (all []string) {
 	return all
 }
 
-func (v *View) inGroup(w *Who, groups []string) bool {
+func (v *olcView) inGroup(w *olc.Who, groups []string) bool {
 	text := w.Text
 	if w.Expand {
 		text = expanded(text, groups)
@@ -267,7 +277,7 @@ func (v *View) inGroup(w *Who, groups []string) bool {
 	if err != nil {
 		return false
 	}
-	g := v.Evaluator.Entry(d)
+	g := v.olcJudge.Entry(d)
 	attribute := w.Attribute
 	if attribute == "" {
 		attribute = "member"
@@ -277,7 +287,7 @@ func (v *View) inGroup(w *Who, groups []string) bool {
 
 // setHolds evaluates a set expression of paths and the operators & and |, from left to
 // right.
-func (v *View) setHolds(text string) bool {
+func (v *olcView) setHolds(text string) bool {
 	var result []string
 	op := byte('|')
 	for rest := text; rest != ""; {
@@ -300,7 +310,7 @@ func (v *View) setHolds(text string) bool {
 	return len(result) > 0
 }
 
-func (v *View) equal(a, b string) bool {
+func (v *olcView) equal(a, b string) bool {
 	x, err1 := dn.Parse(a)
 	y, err2 := dn.Parse(b)
 	if err1 == nil && err2 == nil && strings.Contains(a, "=") {
@@ -311,7 +321,7 @@ func (v *View) equal(a, b string) bool {
 
 // path evaluates a path in a set expression. A path begins with this, user or [text]. Steps
 // follow, each after a slash: an attribute, or -1 for the parent.
-func (v *View) path(text string) (set []string) {
+func (v *olcView) path(text string) (set []string) {
 	rest, after, bracketed := "", "", false
 	if rest, bracketed = strings.CutPrefix(text, "["); bracketed {
 		text, after, _ = strings.Cut(rest, "]")
@@ -341,7 +351,7 @@ func (v *View) path(text string) (set []string) {
 			}
 			if step == "-1" {
 				next = append(next, d.Parent().String())
-			} else if e := v.Evaluator.Entry(d); e != nil {
+			} else if e := v.olcJudge.Entry(d); e != nil {
 				next = append(next, v.valuesOf(e.Entry, strings.TrimSuffix(step, "*"))...)
 			}
 		}

@@ -1,4 +1,4 @@
-package aci
+package foreign
 
 import (
 	"net/netip"
@@ -11,31 +11,32 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/tools/aclimport/aci"
 	"github.com/seed-4dac0d86/ldapd/tools/aclimport/draft"
 )
 
-// A Placed is a value of the attribute aci with the name of the entry that contains the
+// A placed is a value of the attribute aci with the name of the entry that contains the
 // value.
-type Placed struct {
+type placed struct {
 	Place dn.DN
-	ACI   *ACI
+	ACI   *aci.ACI
 }
 
-// An Evaluator decides by aci as the servers' manuals say: an identity may do what at
-// least one value allows and no value denies. An Evaluator serves to check the
-// translation: a Comparison compares what the Evaluator allows with what the translated
-// rules allow. The Evaluator and the translation share little more than the parser, so that
+// An aciJudge decides by aci as the servers' manuals say: an identity may do what at
+// least one value allows and no value denies. An aciJudge serves to check the
+// translation: a comparison compares what the aciJudge allows with what the translated
+// rules allow. The aciJudge and the translation share little more than the parser, so that
 // an error in one of them shows as a difference.
-type Evaluator struct {
-	Values  []Placed
-	Options *Options
+type aciJudge struct {
+	Values  []placed
+	Options *aci.Options
 	// Find returns the entry with a name, or nil if there is none.
 	Find func(dn.DN) *entry.Entry
 }
 
-// A View answers what an identity may do with an entry.
-type View struct {
-	*Evaluator
+// An aciView answers what an identity may do with an entry.
+type aciView struct {
+	*aciJudge
 	id    *acl.Identity
 	entry *acl.Entry
 	// The field applies contains, for each clause of each value, whether the value's target and
@@ -44,19 +45,19 @@ type View struct {
 	applies [2][]uint8
 }
 
-// At returns the View of an identity and an entry.
-func (ev *Evaluator) At(id *acl.Identity, e *acl.Entry) *View {
+// At returns the aciView of an identity and an entry.
+func (ev *aciJudge) At(id *acl.Identity, e *acl.Entry) view {
 	n := 0
 	for _, p := range ev.Values {
 		n += len(p.ACI.Clauses)
 	}
-	return &View{Evaluator: ev, id: id, entry: e, applies: [2][]uint8{make([]uint8, n), make([]uint8, n)}}
+	return &aciView{aciJudge: ev, id: id, entry: e, applies: [2][]uint8{make([]uint8, n), make([]uint8, n)}}
 }
 
 // A question is about one right of an identity on an entry, and perhaps on a value.
 type question struct {
-	*View
-	right   Rights
+	*aciView
+	right   aci.Rights
 	typ     *schema.AttributeType // nil: the question is about a right on the entry itself
 	options string
 	value   []byte
@@ -65,36 +66,38 @@ type question struct {
 
 // Value reports whether the identity has a right on a value: show, search, compare, insert
 // or remove.
-func (v *View) Value(t *schema.AttributeType, options string, value []byte, right acl.Rights) bool {
-	q := &question{View: v, typ: t, options: options, value: value}
+func (v *aciView) Value(t *schema.AttributeType, options string, value []byte, right acl.Rights) bool {
+	q := &question{aciView: v, typ: t, options: options, value: value}
 	switch right {
 	case acl.Show:
-		q.right = Read
+		q.right = aci.Read
 	case acl.Search:
-		q.right = Search
+		q.right = aci.Search
 	case acl.Compare:
-		q.right = Compare
+		q.right = aci.Compare
 	case acl.Insert:
-		q.right = Write
+		q.right = aci.Write
 	case acl.Remove:
-		q.right, q.del = Write, true
+		q.right, q.del = aci.Write, true
 	}
 	return q.allowed()
 }
 
-// Entry reports whether the identity has a right on the entry: see, add, delete, rename or
-// proxy.
-func (v *View) Entry(right acl.Rights) bool {
-	q := &question{View: v}
+// Entry reports whether the identity has a right on the entry: see, add, delete, rename,
+// proxy or bind.
+func (v *aciView) Entry(right acl.Rights) bool {
+	q := &question{aciView: v}
 	switch right {
+	case acl.Bind:
+		return true // aci do not restrict binding
 	case acl.See:
 		return q.seen()
 	case acl.Add:
-		q.right = Add
+		q.right = aci.Add
 	case acl.Delete:
-		q.right = Delete
+		q.right = aci.Delete
 	case acl.Proxy:
-		q.right = Proxy
+		q.right = aci.Proxy
 	case acl.Rename:
 		return q.renames()
 	}
@@ -107,7 +110,7 @@ func (q *question) allowed() bool {
 
 // The method "some" reports whether there is a clause that passes a test and whose target and
 // bind rule match.
-func (q *question) some(deny bool, test func(*ACI, *Clause) bool) bool {
+func (q *question) some(deny bool, test func(*aci.ACI, *aci.Clause) bool) bool {
 	n := -1
 	for _, p := range q.Values {
 		for i := range p.ACI.Clauses {
@@ -121,9 +124,9 @@ func (q *question) some(deny bool, test func(*ACI, *Clause) bool) bool {
 }
 
 // applicable reports whether the target and the bind rule of the n-th clause match.
-func (q *question) applicable(n int, p Placed, c *Clause) bool {
+func (q *question) applicable(n int, p placed, c *aci.Clause) bool {
 	memo := &q.applies[0][n]
-	if q.right == Add {
+	if q.right == aci.Add {
 		memo = &q.applies[1][n]
 	}
 	if *memo == 0 {
@@ -136,14 +139,14 @@ func (q *question) applicable(n int, p Placed, c *Clause) bool {
 }
 
 // matches reports whether a clause is about the right and the attribute.
-func (q *question) matches(a *ACI, c *Clause) bool {
-	if c.Rights&q.right == 0 && !(q.right == Write && c.Rights&SelfWrite != 0 && q.isOwnName()) {
+func (q *question) matches(a *aci.ACI, c *aci.Clause) bool {
+	if c.Rights&q.right == 0 && !(q.right == aci.Write && c.Rights&aci.SelfWrite != 0 && q.isOwnName()) {
 		return false
 	}
 	if q.typ == nil {
 		return q.wholeEntry(a)
 	}
-	if a.Values != nil && q.right == Write {
+	if a.Values != nil && q.right == aci.Write {
 		list := a.Values.Add
 		if q.del {
 			list = a.Values.Del
@@ -169,12 +172,12 @@ func (q *question) isOwnName() bool {
 // wholeEntry reports whether the entry meets the targattrfilters of an aci. Only the
 // rights to add and to delete an entry depend on targattrfilters: all values of the entry
 // must match. For other rights, wholeEntry returns true.
-func (q *question) wholeEntry(a *ACI) bool {
-	if a.Values == nil || q.right != Add && q.right != Delete {
+func (q *question) wholeEntry(a *aci.ACI) bool {
+	if a.Values == nil || q.right != aci.Add && q.right != aci.Delete {
 		return true
 	}
 	list := a.Values.Add
-	if q.right == Delete {
+	if q.right == aci.Delete {
 		list = a.Values.Del
 	}
 	if list == nil {
@@ -203,12 +206,12 @@ func (q *question) meets(f filter.Filter, value []byte) bool {
 }
 
 // listed reports whether targetattr includes the attribute of the question.
-func (q *question) listed(a *Attributes) bool {
+func (q *question) listed(a *aci.Attributes) bool {
 	found, kind := false, false
 	for _, n := range a.Names {
 		switch {
 		case n == "*":
-			found = found || q.Options.Dialect == DS389 || !q.typ.Operational()
+			found = found || q.Options.Dialect == aci.DS389 || !q.typ.Operational()
 			kind = kind || !q.typ.Operational()
 		case n == "+":
 			found = found || q.typ.Operational()
@@ -227,7 +230,7 @@ func (q *question) listed(a *Attributes) bool {
 	if !a.Not {
 		return found
 	}
-	return !found && (kind || q.Options.Dialect == DS389)
+	return !found && (kind || q.Options.Dialect == aci.DS389)
 }
 
 // seen reports whether the identity sees the entry. This requires a clause that allows a
@@ -235,17 +238,17 @@ func (q *question) listed(a *Attributes) bool {
 // without targetattr may deny read.
 func (q *question) seen() bool {
 	any := func(*schema.AttributeType) bool { return true }
-	allows := func(a *ACI, c *Clause) bool {
-		onValues := c.Rights&(Read|Search|Compare|Write) != 0
-		return a.Attributes != nil && (onValues && q.lists(a.Attributes, any) || c.Rights&SelfWrite != 0 && q.lists(a.Attributes, writableName)) ||
-			c.Rights&Write != 0 && a.Values != nil
+	allows := func(a *aci.ACI, c *aci.Clause) bool {
+		onValues := c.Rights&(aci.Read|aci.Search|aci.Compare|aci.Write) != 0
+		return a.Attributes != nil && (onValues && q.lists(a.Attributes, any) || c.Rights&aci.SelfWrite != 0 && q.lists(a.Attributes, writableName)) ||
+			c.Rights&aci.Write != 0 && a.Values != nil
 	}
-	hides := func(a *ACI, c *Clause) bool {
-		const everything = Read | Search | Compare | Write
+	hides := func(a *aci.ACI, c *aci.Clause) bool {
+		const everything = aci.Read | aci.Search | aci.Compare | aci.Write
 		if a.Attributes == nil {
-			return a.Values == nil && c.Rights&Read != 0
+			return a.Values == nil && c.Rights&aci.Read != 0
 		}
-		star := slices.Contains(a.Attributes.Names, "*") && (q.Options.Dialect == DS389 || slices.Contains(a.Attributes.Names, "+"))
+		star := slices.Contains(a.Attributes.Names, "*") && (q.Options.Dialect == aci.DS389 || slices.Contains(a.Attributes.Names, "+"))
 		return star && !a.Attributes.Not && a.Values == nil && c.Rights&everything == everything
 	}
 	return q.some(false, allows) && !q.some(true, hides)
@@ -255,8 +258,13 @@ func (q *question) seen() bool {
 // a type.
 func writableName(t *schema.AttributeType) bool { return isName(t) && !acl.Reserved(t) }
 
+// isName reports whether the values of a type are names that clients write.
+func isName(t *schema.AttributeType) bool {
+	return t.Equality != nil && !t.NoUserModification && slices.Contains([]string{"distinguishedNameMatch", "uniqueMemberMatch"}, t.Equality.Name())
+}
+
 // lists reports whether targetattr includes at least one attribute that passes the test.
-func (q *question) lists(a *Attributes, test func(*schema.AttributeType) bool) bool {
+func (q *question) lists(a *aci.Attributes, test func(*schema.AttributeType) bool) bool {
 	return slices.ContainsFunc(q.Options.Schema.Attributes(), func(t *schema.AttributeType) bool {
 		one := *q
 		one.typ = t
@@ -280,18 +288,20 @@ func (q *question) renames() bool {
 			return false
 		}
 		for _, right := range []acl.Rights{acl.Insert, acl.Remove} {
-			if !q.View.Value(t, "", a.Value, right) {
+			if !q.aciView.Value(t, "", a.Value, right) {
 				return false
 			}
 		}
 	}
-	q.right = Write
-	return !q.some(true, func(a *ACI, c *Clause) bool { return a.Attributes == nil && a.Values == nil && c.Rights&Write != 0 })
+	q.right = aci.Write
+	return !q.some(true, func(a *aci.ACI, c *aci.Clause) bool {
+		return a.Attributes == nil && a.Values == nil && c.Rights&aci.Write != 0
+	})
 }
 
 // target reports whether the target of a value includes the entry. The result matched is
 // the part of the entry's name that ($dn) in the target stands for.
-func (q *question) target(p Placed) (matched string, ok bool) {
+func (q *question) target(p placed) (matched string, ok bool) {
 	sch, name, a := q.Options.Schema, q.entry.Name, p.ACI
 	if !draft.Within(sch, name, p.Place) {
 		return "", false
@@ -301,11 +311,11 @@ func (q *question) target(p Placed) (matched string, ok bool) {
 		hit := false
 		d, err := dn.Parse(a.Target.DN)
 		switch {
-		case a.hasMacro():
+		case strings.Contains(strings.ToLower(a.Target.DN), "($dn)"):
 			matched, hit = matchMacro(strings.ToLower(a.Target.DN), plainDN(name))
-		case isPattern(a.Target.DN) && q.Options.Dialect == DS389:
+		case strings.Contains(a.Target.DN, "*") && q.Options.Dialect == aci.DS389:
 			hit = matchDN(a.Target.DN, plainDN(name), false)
-		case isPattern(a.Target.DN):
+		case strings.Contains(a.Target.DN, "*"):
 			hit = matchRDNs(sch, a.Target.DN, name, true)
 		case err == nil:
 			if hit = draft.Within(sch, name, d); !a.Target.Not && draft.Within(sch, d, p.Place) {
@@ -328,7 +338,7 @@ func (q *question) target(p Placed) (matched string, ok bool) {
 		ok = true
 	}
 	if ok && a.Filter != nil {
-		ok = (draft.Meets(sch, a.Filter.Filter, q.entry, true) == filter.True) != a.Filter.Not
+		ok = (meets(sch, a.Filter.Filter, q.entry, true) == filter.True) != a.Filter.Not
 	}
 	return matched, ok
 }
@@ -371,24 +381,24 @@ func matchRDNs(sch *schema.Schema, pattern string, name dn.DN, suffix bool) bool
 }
 
 // holds reports whether a bind rule, or its negation, holds.
-func (q *question) holds(b Bind, not bool, matched string) bool {
+func (q *question) holds(b aci.Bind, not bool, matched string) bool {
 	switch b := b.(type) {
-	case *And:
+	case *aci.And:
 		left, right := q.holds(b.Left, not, matched), q.holds(b.Right, not, matched)
 		return left && right || not && (left || right)
-	case *Or:
+	case *aci.Or:
 		left, right := q.holds(b.Left, not, matched), q.holds(b.Right, not, matched)
 		return left && right || !not && (left || right)
-	case *Not:
+	case *aci.Not:
 		return q.holds(b.Bind, !not, matched)
 	}
-	k := b.(*Keyword)
+	k := b.(*aci.Keyword)
 	switch {
 	case k.Name == "timeofday":
 		return compare(k.Op, q.minute(), k.Values[0]) != not
 	case k.Name == "ssf":
 		return compare(k.Op, q.id.SSF, k.Values[0]) != not
-	case q.right == Add && slices.ContainsFunc(k.Values, func(v string) bool { return isOfNewEntry(k.Name, v) }):
+	case q.right == aci.Add && slices.ContainsFunc(k.Values, func(v string) bool { return isOfNewEntry(k.Name, v) }):
 		return false // neither true nor false: the attributes of a new entry do not count
 	}
 	is := slices.ContainsFunc(k.Values, func(v string) bool { return q.is(k.Name, v, matched) })
@@ -403,7 +413,7 @@ func isOfNewEntry(name, v string) bool {
 		return true
 	case "userattr":
 		attribute, kind, _ := strings.Cut(v, "#")
-		levels, _, _ := parentLevels(attribute)
+		levels, _, _ := aci.ParentLevels(attribute)
 		kind = strings.ToUpper(kind)
 		return (kind == "USERDN" || kind == "GROUPDN") && len(levels) == 1 && levels[0] == 0
 	}
@@ -442,10 +452,10 @@ func compare(op string, n int, text string) bool {
 func (q *question) is(name, v, matched string) bool {
 	switch name {
 	case "userdn":
-		text, _ := afterURL(v)
+		text, _ := aci.AfterURL(v)
 		return q.isUser(text, matched)
 	case "groupdn":
-		text, _ := afterURL(v)
+		text, _ := aci.AfterURL(v)
 		return strings.EqualFold(text, "anyone") || slices.ContainsFunc(macroNames(text, matched), q.inGroup)
 	case "userattr":
 		return q.userAttr(v)
@@ -475,7 +485,7 @@ func (q *question) hasAddress(v string) bool {
 			return true
 		}
 		var n netip.Prefix
-		n, ok := parseNetwork(s)
+		n, ok := aci.ParseNetwork(s)
 		return ok && q.id.Address.IsValid() && n.Contains(q.id.Address.Unmap())
 	})
 }
@@ -516,9 +526,9 @@ func (q *question) isUser(text, matched string) bool {
 	}
 	return slices.ContainsFunc(macroNames(text, matched), func(name string) bool {
 		switch {
-		case isPattern(name) && q.Options.Dialect == DS389:
+		case strings.Contains(name, "*") && q.Options.Dialect == aci.DS389:
 			return matchDN(name, plainDN(q.id.Name), true)
-		case isPattern(name):
+		case strings.Contains(name, "*"):
 			return matchRDNs(sch, name, q.id.Name, false)
 		}
 		d, err := dn.Parse(name)
@@ -570,7 +580,7 @@ func (q *question) userAttr(v string) bool {
 	if kind != "USERDN" && kind != "GROUPDN" && kind != "SELFDN" {
 		return has(q.entry.Entry, q.Options.Schema.Attribute(name), value) && q.id.Entry != nil && has(q.id.Entry, q.Options.Schema.Attribute(name), value)
 	}
-	levels, attribute, ok := parentLevels(name)
+	levels, attribute, ok := aci.ParentLevels(name)
 	t := q.Options.Schema.Attribute(attribute)
 	if !ok || t == nil || len(q.id.Name) == 0 {
 		return false
@@ -583,7 +593,7 @@ func (q *question) userAttr(v string) bool {
 			}
 			e = q.Find(q.entry.Name[level:])
 		}
-		if e == nil || level == 0 && q.right == Add && kind != "SELFDN" {
+		if e == nil || level == 0 && q.right == aci.Add && kind != "SELFDN" {
 			return false
 		}
 		if a := e.Find(t, ""); kind == "SELFDN" && a != nil && len(a.Values) > 1 {
@@ -611,4 +621,106 @@ func (q *question) named(e *entry.Entry, t *schema.AttributeType, group bool) bo
 			return err == nil && draft.Same(q.Options.Schema, d, q.id.Name)
 		})
 	})
+}
+
+// matchMacro matches the name of an entry with a target that contains ($dn), and returns
+// the part of the name that ($dn) matched. In the target, a text precedes ($dn), and
+// another text follows it. The part begins after the first occurrence of the preceding
+// text. The name must end with the following text.
+func matchMacro(pattern, name string) (matched string, ok bool) {
+	before, after, _ := strings.Cut(strings.ReplaceAll(pattern, ", ", ","), "($dn)")
+	if after = strings.TrimPrefix(after, ","); after != "" {
+		if name, ok = strings.CutSuffix(name, ","+after); !ok {
+			return "", false
+		}
+	}
+	if before == "" {
+		return name, name != ""
+	}
+	if strings.Contains(before, "=*") {
+		return matchPrefix(strings.Split(strings.TrimSuffix(before, ","), ","), strings.Split(name, ","))
+	}
+	i := strings.Index(name, before)
+	if i < 0 || i+len(before) >= len(name) {
+		return "", false
+	}
+	return name[i+len(before):], true
+}
+
+// matchPrefix matches RDNs with wildcards at the beginning of a name, and returns the
+// rest.
+func matchPrefix(patterns, rdns []string) (string, bool) {
+	if len(rdns) <= len(patterns) {
+		return "", false
+	}
+	for i, p := range patterns {
+		if !matchText(p, rdns[i]) {
+			return "", false
+		}
+	}
+	return strings.Join(rdns[len(patterns):], ","), true
+}
+
+// macroNames expands the macros in a name of a bind rule. ($dn) becomes the part that
+// matched in the target. [$dn] becomes that part and each of its superiors in turn, so the
+// result may be several names.
+func macroNames(text, matched string) []string {
+	low := strings.ToLower(text)
+	if !strings.Contains(low, "$dn") {
+		return []string{text}
+	}
+	if matched == "" {
+		return nil
+	}
+	low = strings.ReplaceAll(low, "($dn)", matched)
+	if !strings.Contains(low, "[$dn]") {
+		return []string{low}
+	}
+	var all []string
+	for rdns := strings.Split(matched, ","); len(rdns) > 0; rdns = rdns[1:] {
+		all = append(all, strings.ReplaceAll(low, "[$dn]", strings.Join(rdns, ",")))
+	}
+	return slices.Clip(all)
+}
+
+// plainDN returns a name in lower case, without spaces between its parts.
+func plainDN(d dn.DN) string { return strings.ToLower(d.String()) }
+
+// matchDN reports whether a name matches a pattern as in 389 Directory Server: * stands
+// for any text. If whole is set, the pattern must match the whole name; otherwise it need
+// only match the end of the name.
+func matchDN(pattern, name string, whole bool) bool {
+	if parsed, err := dn.Parse(pattern); err == nil {
+		pattern = plainDN(parsed)
+	} else if first, after, ok := strings.Cut(pattern, ","); ok {
+		parsed, err := dn.Parse(after)
+		if err != nil {
+			return false
+		}
+		pattern = strings.ToLower(strings.TrimSpace(first)) + "," + plainDN(parsed)
+	}
+	if !whole {
+		pattern = "*" + pattern
+	}
+	return matchText(pattern, name)
+}
+
+// matchText reports whether a text matches a pattern in which * stands for any text.
+func matchText(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	rest, ok := strings.CutPrefix(text, parts[0])
+	if !ok {
+		return false
+	}
+	for _, p := range parts[1 : len(parts)-1] {
+		i := strings.Index(rest, p)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(p):]
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
 }
