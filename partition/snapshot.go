@@ -7,7 +7,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -18,13 +17,17 @@ import (
 // A Snapshot reads one state of the directory.
 type Snapshot struct{ s *state.Snapshot }
 
+// Show returns a Snapshot that reads the state s. Of other packages, only those in the folders
+// below this one call it.
+func Show(s *state.Snapshot) *Snapshot { return &Snapshot{s} }
+
 // NewSnapshot returns a Snapshot that reads the state s, or the error err. Of other packages,
 // only those in the folders below this one call it, after they have opened a state.
 func NewSnapshot(s *state.Snapshot, err error) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Snapshot{s}, nil
+	return Show(s), nil
 }
 
 // State returns the state that the snapshot reads. Of other packages, only those in
@@ -155,5 +158,5 @@ func (s *Snapshot) Results(ctx context.Context, ids []entry.ID, q Query) iter.Se
 
 // Lookup reports whether an entry matches a query, and returns the result for the entry.
 func (s *Snapshot) Lookup(ctx context.Context, q Query, id entry.ID) (Result, bool, error) {
-	return feed.Lookup(ctx, s.s, q, id)
+	return search.Lookup(ctx, s.s, q, id)
 }

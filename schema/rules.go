@@ -243,6 +243,9 @@ func firstComponent(f *Form) func(*Schema, []byte) ([]byte, error) {
 	}
 }
 
+// EntryUUIDOID is the OID of the attribute entryUUID.
+const EntryUUIDOID = "1.3.6.1.1.16.4"
+
 // The OID and the name of the member-in-chain rule of Active Directory. The rule tests
 // whether an attribute refers to a name directly or through any number of other entries.
 const (

@@ -109,7 +109,7 @@ func (s *Source) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
 
 // isID reports whether a type is entryUUID. entryUUID has no column in normAttributes.
 // Its value is the entry's id, which [ID] reads from the row.
-func isID(t *schema.AttributeType) bool { return t.OID == entryUUID }
+func isID(t *schema.AttributeType) bool { return t.OID == schema.EntryUUIDOID }
 
 // isUnstored reports whether a type is hasSubordinates or a number of subordinates.
 // Entries have attributes of these types, but the values are computed from other rows.
@@ -123,8 +123,6 @@ const (
 
 	numAllSubordinates = "2.25.232774446428415055699410475325880976585"
 )
-
-const entryUUID = "1.3.6.1.1.16.4"
 
 // Hint converts a filter of entries to a filter that a store can evaluate on rows of this
 // table. It omits the tests that a store cannot evaluate. So a row that fails the hint never

@@ -305,11 +305,9 @@ func buildLookup(t *filter.Test, at *schema.AttributeType, in index.Index) Acces
 	return a
 }
 
-const entryUUID = "1.3.6.1.1.16.4"
-
 // idOf returns the id that an equality or approximate assertion on entryUUID asserts.
 func idOf(t *filter.Test) (id entry.ID, ok bool) {
-	if len(t.Types) != 1 || t.Types[0].OID != entryUUID || t.Options != "" || t.DNAttrs ||
+	if len(t.Types) != 1 || t.Types[0].OID != schema.EntryUUIDOID || t.Options != "" || t.DNAttrs ||
 		t.Op != filter.TestEqual && t.Op != filter.TestApprox || !t.ByKey {
 		return id, false
 	}

@@ -39,6 +39,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -209,34 +210,26 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.MaxMessage, 16<<20)
-	setDefault(&o.MaxUnbound, 256<<10)
-	setDefault(&o.Memory, 256<<20)
+	o.MaxMessage = cmp.Or(o.MaxMessage, 16<<20)
+	o.MaxUnbound = cmp.Or(o.MaxUnbound, 256<<10)
+	o.Memory = cmp.Or(o.Memory, 256<<20)
 	if o.Memory < 0 {
 		o.Memory = math.MaxInt64
 	}
-	setDefault(&o.MaxConnections, 10000)
-	setDefault(&o.MaxOutstanding, 64)
-	setDefault(&o.BindTimeout, math.MaxInt64)
-	setDefault(&o.MaxPersistent, 16)
-	setDefault(&o.IdleTimeout, time.Hour)
-	setDefault(&o.KeepAlive, time.Minute)
-	setDefault(&o.HandshakeTimeout, 10*time.Second)
-	setDefault(&o.ReadTimeout, time.Minute)
-	setDefault(&o.WriteTimeout, 5*time.Minute)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.MaxConnections = cmp.Or(o.MaxConnections, 10000)
+	o.MaxOutstanding = cmp.Or(o.MaxOutstanding, 64)
+	o.BindTimeout = cmp.Or(o.BindTimeout, math.MaxInt64)
+	o.MaxPersistent = cmp.Or(o.MaxPersistent, 16)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, time.Hour)
+	o.KeepAlive = cmp.Or(o.KeepAlive, time.Minute)
+	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, 10*time.Second)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, time.Minute)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 5*time.Minute)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Traffic == nil {
 		o.Traffic = monitor.NewTraffic(nil)
 	}
 	return o
-}
-
-func setDefault[T ~int | ~int64](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
 }
 
 // ErrClosed is the error of Serve if the server has been shut down before the call.

@@ -105,9 +105,7 @@ func (b *Branch) Base(ctx context.Context) (*partition.Snapshot, error) {
 }
 
 // Newest returns the newest state of the trunk. The caller must close it.
-func (b *Branch) Newest() (*partition.Snapshot, error) {
-	return partition.NewSnapshot(b.b.Newest(), nil)
-}
+func (b *Branch) Newest() *partition.Snapshot { return partition.Show(b.b.Newest()) }
 
 // Update runs fn in a transaction in the branch, perhaps more than once. The transaction
 // cannot change the schema or the settings of the directory.

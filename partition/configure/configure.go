@@ -109,11 +109,7 @@ func RepairReferences(ctx context.Context, p *partition.Partition, attribute str
 // present rules and returns the new rules.
 func SetAccess(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error)) error {
 	return evolve.SetAccess(ctx, p.Keeper(), by, func(st *state.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
-		s, err := partition.NewSnapshot(st, nil)
-		if err != nil {
-			return nil, err
-		}
-		return change(s, old)
+		return change(partition.Show(st), old)
 	})
 }
 
@@ -127,11 +123,7 @@ func SetAccessIn(tx *partition.Tx, rules []partition.AccessRule) error {
 // policy.
 func SetPolicy(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []PolicyAttribute) ([]PolicyAttribute, error)) error {
 	return evolve.SetPolicy(ctx, p.Keeper(), by, func(st *state.Snapshot, old []PolicyAttribute) ([]PolicyAttribute, error) {
-		s, err := partition.NewSnapshot(st, nil)
-		if err != nil {
-			return nil, err
-		}
-		return change(s, old)
+		return change(partition.Show(st), old)
 	})
 }
 

@@ -75,9 +75,7 @@ func openSides(ctx context.Context, b *branches.Branch) (_ *sides, err error) {
 	if s.own, err = b.Snapshot(ctx); err != nil {
 		return nil, err
 	}
-	if s.newest, err = b.Newest(); err != nil {
-		return nil, err
-	}
+	s.newest = b.Newest()
 	s.ids = s.info.IDs
 	if s.info.All {
 		s.ids, err = entriesOf(ctx, s.base, s.own, entry.Root, entry.Root)

@@ -26,11 +26,7 @@ type Tx struct {
 // than once. The changes are durable and visible when Update returns.
 func Update(ctx context.Context, p *partition.Partition, fn func(*Tx) error) (table.Revision, error) {
 	return write.UpdateHot(ctx, p.Keeper(), func(tx *write.Tx) error {
-		s, err := partition.NewSnapshot(&tx.Snapshot, nil)
-		if err != nil {
-			return err
-		}
-		return fn(&Tx{Snapshot: *s, tx: tx})
+		return fn(&Tx{Snapshot: *partition.Show(&tx.Snapshot), tx: tx})
 	})
 }
 

@@ -42,6 +42,7 @@
 package hbase
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -70,12 +71,8 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Timeout <= 0 {
-		o.Timeout = 10 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 

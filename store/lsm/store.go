@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -57,15 +58,9 @@ func (o Options) withDefaults() Options {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
-	if o.Cache == 0 {
-		o.Cache = 128 << 20
-	}
-	if o.MemTable == 0 {
-		o.MemTable = 32 << 20
-	}
-	if o.patience == 0 {
-		o.patience = closePatience
-	}
+	o.Cache = cmp.Or(o.Cache, 128<<20)
+	o.MemTable = cmp.Or(o.MemTable, 32<<20)
+	o.patience = cmp.Or(o.patience, closePatience)
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
 	}

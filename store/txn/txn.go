@@ -17,6 +17,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,31 +111,23 @@ func (o Options) withDefaults() Options {
 		host, _ := os.Hostname() // if the host is unknown, its name is empty
 		o.Owner = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
-	def(&o.Lease, 10*time.Second)
-	def(&o.Poll, 50*time.Millisecond)
-	def(&o.InFlight, 30*time.Second)
-	def(&o.Drift, time.Minute)
-	def(&o.Attempts, 16)
-	def(&o.SecretAge, 2*time.Minute)
-	def(&o.CollectRate, 5000)
-	def(&o.stripes, 1<<16)
+	o.Lease = cmp.Or(o.Lease, 10*time.Second)
+	o.Poll = cmp.Or(o.Poll, 50*time.Millisecond)
+	o.InFlight = cmp.Or(o.InFlight, 30*time.Second)
+	o.Drift = cmp.Or(o.Drift, time.Minute)
+	o.Attempts = cmp.Or(o.Attempts, 16)
+	o.SecretAge = cmp.Or(o.SecretAge, 2*time.Minute)
+	o.CollectRate = cmp.Or(o.CollectRate, 5000)
+	o.stripes = cmp.Or(o.stripes, 1<<16)
 	o.ReadOnly = o.ReadOnly || o.Follow
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.random == nil {
 		o.random = rand.Uint64
 	}
 	return o
-}
-
-func def[T ~int | ~int64](p *T, v T) {
-	if *p <= 0 {
-		*p = v
-	}
 }
 
 // These are the errors of transactions. Errors of package table are returned wrapped.

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"time"
 
@@ -45,15 +44,15 @@ const imprecise = 1500 * time.Microsecond
 
 // The function "until" waits until the time end. A timer may be late by about a millisecond. If
 // the delay depends on the kind of bind, it reveals the kind. So until spends the last part of
-// the time in a loop, without a timer.
+// the time in a call of sleep, which is more precise but occupies a thread and ignores ctx.
 func until(ctx context.Context, end time.Time) error {
 	if left := time.Until(end) - imprecise; left > 0 {
 		if err := pause.For(ctx, left); err != nil {
 			return err
 		}
 	}
-	for time.Now().Before(end) {
-		runtime.Gosched()
+	for left := time.Until(end); left > 0; left = time.Until(end) {
+		sleep(left)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"crypto/cipher"
 	"fmt"
@@ -52,9 +53,7 @@ func (o Options) WithDefaults() Options {
 	if o.Indexes == nil {
 		o.Indexes = DefaultIndexes()
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 

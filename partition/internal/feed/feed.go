@@ -4,11 +4,8 @@ import (
 	"context"
 	"iter"
 
-	"github.com/seed-4dac0d86/ldapd/index"
-	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
@@ -148,33 +145,6 @@ func effect(ctx context.Context, from, to *state.Snapshot, id entry.ID) (Effect,
 		e.Kind = Modified
 	}
 	return e, err
-}
-
-// Lookup reports whether an entry matches a query. If it does, Lookup returns the result that
-// a search would return for the entry, but with no Position.
-func Lookup(ctx context.Context, s *state.Snapshot, q search.Query, id entry.ID) (found search.Result, ok bool, err error) {
-	f := search.NewFinder(s, q, func(r *search.Result, e error) bool {
-		if err = e; e == nil {
-			found, ok = *r, true
-			found.Position = nil
-		}
-		return false
-	})
-	defer f.Release()
-	node, err := s.Node(ctx, id)
-	if err != nil || node == nil {
-		return found, false, err
-	}
-	in := id == q.Base
-	if q.Scope != op.BaseObject {
-		if in, err = f.InScope(ctx, id, node.Parent); err != nil {
-			return found, false, err
-		}
-	}
-	if in && f.Offer(ctx, index.Candidate{ID: id, Parent: node.Parent, Maybe: true}) {
-		f.Flush(ctx)
-	}
-	return found, ok, err
 }
 
 // Within reports whether an entry is in the subtree of the entry base.

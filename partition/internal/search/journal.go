@@ -142,7 +142,7 @@ func (f *finder) hasFewer(ctx context.Context, n int) bool {
 // takeByID offers the candidates in the order of their ids.
 func (f *finder) takeByID(ctx context.Context) {
 	offer := func(id entry.ID) bool {
-		return bytes.Compare(id[:], f.q.After) <= 0 || f.Offer(ctx, index.Candidate{ID: id, Maybe: true, Position: id[:]})
+		return bytes.Compare(id[:], f.q.After) <= 0 || f.offer(ctx, index.Candidate{ID: id, Maybe: true, Position: id[:]})
 	}
 	if f.changed != nil {
 		for _, id := range f.changed.ids {
@@ -150,7 +150,7 @@ func (f *finder) takeByID(ctx context.Context) {
 				return
 			}
 		}
-		f.Flush(ctx)
+		f.flush(ctx)
 		return
 	}
 	all := table.Range{Start: f.q.After}
@@ -163,7 +163,7 @@ func (f *finder) takeByID(ctx context.Context) {
 			return
 		}
 	}
-	f.Flush(ctx)
+	f.flush(ctx)
 }
 
 // changedSince returns the entries that may have a stamp at or after a time. It returns nil in a

@@ -83,7 +83,7 @@ func (f *finder) scan(ctx context.Context, rows table.Range) {
 			return
 		}
 	}
-	f.Flush(ctx)
+	f.flush(ctx)
 }
 
 // skip counts a row whose columns show that the entry does not match. It returns false if
@@ -165,12 +165,12 @@ func (f *finder) walk(ctx context.Context) {
 	// A walk also needs the rows that do not match: entries below them may match.
 	w.sel.Filter = nil
 	if f.q.Scope == op.WholeSubtree && len(f.q.After) == 0 {
-		if !f.Offer(ctx, index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]}) {
+		if !f.offer(ctx, index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]}) {
 			return
 		}
 	}
 	if w.resume(ctx) && w.walkChildren(ctx, f.q.Base) {
-		f.Flush(ctx)
+		f.flush(ctx)
 	}
 }
 
@@ -242,7 +242,7 @@ func (w *walker) walkChildren(ctx context.Context, parent entry.ID) bool {
 		}
 		for i := range page {
 			c := &page[i]
-			if c.match && !w.f.Offer(ctx, c.Candidate) {
+			if c.match && !w.f.offer(ctx, c.Candidate) {
 				return false
 			}
 			if !w.f.leaf(c.ID) && !w.walkChildren(ctx, c.ID) {

@@ -85,13 +85,40 @@ func Search(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, 
 			searchInOrder(ctx, s, q, yield)
 			return
 		}
-		f := NewFinder(s, q, yield)
-		defer f.Release()
+		f := newFinder(s, q, yield)
+		defer f.release()
 		if q.Cost != nil {
 			defer f.addTo(q.Cost)
 		}
 		f.run(ctx)
 	}
+}
+
+// Lookup reports whether an entry matches a query. If it does, Lookup returns the result that
+// a search would return for the entry, but with no Position.
+func Lookup(ctx context.Context, s *state.Snapshot, q Query, id entry.ID) (found Result, ok bool, err error) {
+	f := newFinder(s, q, func(r *Result, e error) bool {
+		if err = e; e == nil {
+			found, ok = *r, true
+			found.Position = nil
+		}
+		return false
+	})
+	defer f.release()
+	node, err := s.Node(ctx, id)
+	if err != nil || node == nil {
+		return found, false, err
+	}
+	in := id == q.Base
+	if q.Scope != op.BaseObject {
+		if in, err = f.inScope(ctx, id, node.Parent); err != nil {
+			return found, false, err
+		}
+	}
+	if in && f.offer(ctx, index.Candidate{ID: id, Parent: node.Parent, Maybe: true}) {
+		f.flush(ctx)
+	}
+	return found, ok, err
 }
 
 // A finder runs one query.
@@ -132,7 +159,7 @@ const (
 	largeBatch = 256
 )
 
-func NewFinder(s *state.Snapshot, q Query, yield func(*Result, error) bool) *finder {
+func newFinder(s *state.Snapshot, q Query, yield func(*Result, error) bool) *finder {
 	q.Filter = filter.Definite(q.Filter) // False and Undefined need not be distinguished
 	f := finders.Get().(*finder)
 	f.s, f.q, f.yield, f.size = s, q, yield, firstBatch
@@ -143,7 +170,7 @@ func NewFinder(s *state.Snapshot, q Query, yield func(*Result, error) bool) *fin
 // of the memory that small searches allocate.
 var finders = sync.Pool{New: func() any { return new(finder) }}
 
-func (f *finder) Release() {
+func (f *finder) release() {
 	clear(f.batch[:cap(f.batch)])
 	clear(f.items[:cap(f.items)])
 	clear(f.ids[:cap(f.ids)])
@@ -198,8 +225,8 @@ func (f *finder) base(ctx context.Context) {
 	if len(f.q.After) > 0 || f.q.Base == catalog.Root {
 		return
 	}
-	f.Offer(ctx, index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]})
-	f.Flush(ctx)
+	f.offer(ctx, index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]})
+	f.flush(ctx)
 }
 
 // candidates runs the access and offers the candidates in scope.
@@ -209,7 +236,7 @@ func (f *finder) candidates(ctx context.Context) {
 			return
 		}
 	}
-	f.Flush(ctx)
+	f.flush(ctx)
 }
 
 // consider offers a candidate if it is in scope. It returns false if the search must
@@ -219,18 +246,18 @@ func (f *finder) consider(ctx context.Context, c index.Candidate, err error) boo
 		f.fail(err)
 		return false
 	}
-	in, err := f.InScope(ctx, c.ID, c.Parent)
+	in, err := f.inScope(ctx, c.ID, c.Parent)
 	if err != nil {
 		f.fail(err)
 		return false
 	}
-	return !in || f.Offer(ctx, c)
+	return !in || f.offer(ctx, c)
 }
 
-// InScope reports whether an entry is in the query's scope. For a single level, the parent's
-// id decides. For a subtree, InScope reads the nodes of the ancestors, which are few and
+// inScope reports whether an entry is in the query's scope. For a single level, the parent's
+// id decides. For a subtree, inScope reads the nodes of the ancestors, which are few and
 // cached.
-func (f *finder) InScope(ctx context.Context, id, parent entry.ID) (bool, error) {
+func (f *finder) inScope(ctx context.Context, id, parent entry.ID) (bool, error) {
 	if parent == catalog.Root && (f.q.Base != catalog.Root || f.q.Scope == op.SingleLevel) {
 		// This is the entry of a naming context, or a candidate with an unknown parent.
 		if node, err := f.s.Node(ctx, id); err != nil || node == nil {
@@ -254,8 +281,8 @@ func (f *finder) InScope(ctx context.Context, id, parent entry.ID) (bool, error)
 	return f.s.Below(ctx, parent, f.q.Base)
 }
 
-// Offer adds a candidate in scope to the batch. It returns false if the search must stop.
-func (f *finder) Offer(ctx context.Context, c index.Candidate) bool {
+// offer adds a candidate in scope to the batch. It returns false if the search must stop.
+func (f *finder) offer(ctx context.Context, c index.Candidate) bool {
 	if c.ID == catalog.SubschemaID {
 		return true
 	}
@@ -273,12 +300,12 @@ func (f *finder) Offer(ctx context.Context, c index.Candidate) bool {
 		return true
 	}
 	f.size = min(2*f.size, largeBatch)
-	return f.Flush(ctx)
+	return f.flush(ctx)
 }
 
-// Flush looks up the entries of the batch, and tests and yields them. It reads all
+// flush looks up the entries of the batch, and tests and yields them. It reads all
 // uncached entries in one call.
-func (f *finder) Flush(ctx context.Context) bool {
+func (f *finder) flush(ctx context.Context) bool {
 	if err := f.lookUp(ctx); err != nil {
 		f.fail(err)
 		return false
@@ -391,7 +418,7 @@ func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item) b
 		return false
 	}
 	if f.byID { // only now the parent is known
-		if in, err := f.InScope(ctx, c.ID, it.Node.Parent); err != nil || !in {
+		if in, err := f.inScope(ctx, c.ID, it.Node.Parent); err != nil || !in {
 			if err != nil {
 				f.fail(err)
 			}
@@ -579,7 +606,7 @@ func filterTypes(f filter.Resolved) (ts []*schema.AttributeType) {
 // the query and also describes what Search did.
 func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string, error) {
 	var failed error
-	f := NewFinder(s, q, func(_ *Result, err error) bool {
+	f := newFinder(s, q, func(_ *Result, err error) bool {
 		failed = err
 		return err == nil
 	})

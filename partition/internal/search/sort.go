@@ -148,14 +148,14 @@ func Among(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query) iter
 
 func among(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query, maybe bool) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
-		f := NewFinder(s, q, yield)
-		defer f.Release()
+		f := newFinder(s, q, yield)
+		defer f.release()
 		for _, id := range ids {
-			if !f.Offer(ctx, index.Candidate{ID: id, Maybe: maybe}) {
+			if !f.offer(ctx, index.Candidate{ID: id, Maybe: maybe}) {
 				return
 			}
 		}
-		f.Flush(ctx)
+		f.flush(ctx)
 	}
 }
 
@@ -227,7 +227,7 @@ func searchInOrder(ctx context.Context, s *state.Snapshot, q Query, yield func(*
 func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, after []byte, yield func(*Result, error) bool) bool {
 	var position []byte
 	more := true
-	f := NewFinder(s, q, func(r *Result, err error) bool {
+	f := newFinder(s, q, func(r *Result, err error) bool {
 		if err == nil {
 			position = append(append(position[:0], part), r.Position...)
 			r.Position = position
@@ -235,7 +235,7 @@ func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, afte
 		more = yield(r, err) && err == nil
 		return more
 	})
-	defer f.Release()
+	defer f.release()
 	if q.Cost != nil {
 		defer f.addTo(q.Cost)
 	}
@@ -255,7 +255,7 @@ func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, afte
 			return more
 		}
 	}
-	f.Flush(ctx)
+	f.flush(ctx)
 	return more
 }
 

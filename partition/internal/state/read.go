@@ -93,7 +93,7 @@ func (s *Snapshot) ReadItems(ctx context.Context, ids []entry.ID) error {
 func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	if s.Cached || s.Written {
 		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok {
-			if s.isCurrent(id, i.AsOf) {
+			if s.Unchanged(id, i.AsOf) {
 				return i, nil
 			}
 			if i.Entry == nil { // the entry was wide before and probably still is
@@ -112,7 +112,7 @@ func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 // valid.
 func (s *Snapshot) Current(id entry.ID) *cache.Item {
 	if s.Cached || s.Written {
-		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok && s.isCurrent(id, i.AsOf) {
+		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok && s.Unchanged(id, i.AsOf) {
 			return i
 		}
 	}
@@ -329,7 +329,7 @@ func (s *Snapshot) Name(ctx context.Context, id entry.ID) (*dn.Name, error) {
 }
 
 func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (*dn.Name, error) {
-	if n := i.Name.Load(); n != nil && (s.Cached || s.Written) && s.isCurrent(cache.Moves, n.AsOf) {
+	if n := i.Name.Load(); n != nil && (s.Cached || s.Written) && s.Unchanged(cache.Moves, n.AsOf) {
 		return n.Name, nil
 	}
 	text := i.Node.UpRDN
@@ -421,7 +421,7 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.Attrib
 func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
 	i := s.Current(id)
 	if i != nil {
-		if hidden := i.Secrets.Load(); hidden != nil && s.isCurrentKey(HotKey(id), hidden.AsOf) {
+		if hidden := i.Secrets.Load(); hidden != nil && s.UnchangedKey(HotKey(id), hidden.AsOf) {
 			return hidden.Attributes, nil
 		}
 	}

@@ -48,17 +48,6 @@ func (s *Snapshot) Unchanged(id entry.ID, since uint64) bool {
 	return s.At.Unchanged(id, since) && (!ok || !tx.Touched(id))
 }
 
-// isCurrent reports whether cached data of an entry is still valid. The data was read in the
-// state whose ordinal is since.
-func (s *Snapshot) isCurrent(id entry.ID, since uint64) bool {
-	return s.At.Unchanged(id, since) && (!s.Written || !s.Reader.(*txn.Tx).Touched(id))
-}
-
-// isCurrentKey is like isCurrent, for a key of [txn.Tx.TouchKeys].
-func (s *Snapshot) isCurrentKey(key, since uint64) bool {
-	return s.At.UnchangedKey(key, since) && (!s.Written || !s.Reader.(*txn.Tx).TouchedKey(key))
-}
-
 // UnchangedKey is like Unchanged, for a key of [txn.Tx.TouchKeys]: the hash of something
 // that is not an entry, such as a posting.
 func (s *Snapshot) UnchangedKey(key, since uint64) bool {
