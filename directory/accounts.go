@@ -10,8 +10,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/ledger"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountlog"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
@@ -81,7 +81,7 @@ func (a *Accounts) Report(ctx context.Context, name dn.DN) (*AccountReport, erro
 	if err != nil {
 		return nil, err
 	}
-	g, err := gate.At(ctx, req, at)
+	g, err := accountcheck.At(ctx, req, at)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (a *Accounts) Report(ctx context.Context, name dn.DN) (*AccountReport, erro
 			r.Scheme, _ = auth.Usable(g.Secrets[i].Values[0])
 		}
 	}
-	if last := ledger.Times(g.Secrets, "pwdLastSuccess"); len(last) > 0 {
+	if last := accountlog.Times(g.Secrets, "pwdLastSuccess"); len(last) > 0 {
 		r.State.Success = last[0]
 	}
 	return r, nil

@@ -3,7 +3,7 @@ package directory
 import (
 	"testing"
 
-	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filterprep"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/search"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -41,7 +41,7 @@ func AwaitUpgrade(d *Directory) { d.server.Beside.Wait() }
 
 // SetMaxChain sets filters.MaxChain until the test ends.
 func SetMaxChain(t testing.TB, n int) {
-	old := filters.MaxChain
-	filters.MaxChain = n
-	t.Cleanup(func() { filters.MaxChain = old })
+	old := filterprep.MaxChain
+	filterprep.MaxChain = n
+	t.Cleanup(func() { filterprep.MaxChain = old })
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/directory/account"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/search"
@@ -41,7 +41,7 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 			return d.end(req, sink, err)
 		}
 		if req.Controls.Proxied != nil && identify.MustChange(req, nil) {
-			return gate.Refusal(req, account.ErrMustChange)
+			return accountcheck.Refusal(req, account.ErrMustChange)
 		}
 		if err := identify.Assume(ctx, req); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 		return d.bindIn(ctx, req, b, x)
 	}
 	if identify.MustChange(req, m.Request) {
-		return gate.Refusal(req, account.ErrMustChange)
+		return accountcheck.Refusal(req, account.ErrMustChange)
 	}
 	req.Limits = d.server.LimitsOf(req.Who)
 	m, err := enter(ctx, req, m)
@@ -70,7 +70,7 @@ func admit(ctx context.Context, req *request.Request) error {
 	}
 	s := req.Now()
 	defer s.Close()
-	if err := gate.Still(ctx, req); err != nil {
+	if err := accountcheck.Still(ctx, req); err != nil {
 		return err
 	}
 	return req.Judged(ctx, s)
@@ -93,13 +93,13 @@ func (d *Directory) awaitOthers(ctx context.Context, req *request.Request, isBin
 // end first makes the session anonymous, and requests that the connection is closed after
 // the answer.
 func (d *Directory) end(req *request.Request, sink op.Sink, err error) error {
-	if err != gate.ErrEnded {
+	if err != accountcheck.ErrEnded {
 		return err
 	}
 	req.Session.Who.Store(nil)
 	req.Session.Transactions.Abort()
 	if e, ok := sink.(op.Ender); ok {
-		e.End(gate.ErrEnded)
+		e.End(accountcheck.ErrEnded)
 	}
 	return err
 }

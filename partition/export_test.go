@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -13,9 +13,9 @@ import (
 
 // SetDrainTime sets DrainTime and returns a function that restores the old value.
 func SetDrainTime(d time.Duration) (restore func()) {
-	before := evolve.DrainTime
-	evolve.DrainTime = d
-	return func() { evolve.DrainTime = before }
+	before := onlineschema.DrainTime
+	onlineschema.DrainTime = d
+	return func() { onlineschema.DrainTime = before }
 }
 
 // KeepToBoth runs the check that a transaction runs at its end while a schema is
@@ -34,11 +34,11 @@ func (tx *Tx) SchemaToCome() bool { return tx.tx.Catalog.Subschema.Pending != ni
 // Announce makes only the first step of a schema change.
 func Announce(ctx context.Context, p *Partition, changes []op.Modification) error {
 	st := &write.SchemaSteps{Keeper: p.k}
-	_, err := evolve.Attempt(ctx, st, func(tx *write.Tx) error { return evolve.ModifySubschema(ctx, tx, changes) })
+	_, err := onlineschema.Attempt(ctx, st, func(tx *write.Tx) error { return onlineschema.ModifySubschema(ctx, tx, changes) })
 	if st.Wanted == nil {
 		return err
 	}
-	_, err = evolve.Announce(ctx, st, st.Wanted)
+	_, err = onlineschema.Announce(ctx, st, st.Wanted)
 	return err
 }
 

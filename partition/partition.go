@@ -36,9 +36,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/materialized"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/view"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -54,11 +54,11 @@ type Partition struct{ k *catalog.Keeper }
 
 // Open opens the directory in a store. The partition does not own the store.
 func Open(ctx context.Context, s table.Store, o Options) (*Partition, error) {
-	k, err := evolve.Open(ctx, s, o)
+	k, err := onlineschema.Open(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
-	view.SetUp(k)
+	materialized.SetUp(k)
 	return &Partition{k}, nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/changestream"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -124,7 +124,7 @@ func checkRecent(t *testing.T, p *partition.Partition) {
 	commits, found := 0, 0
 	now := state.Newest(k)
 	defer now.Close()
-	for c, err := range feed.ChangesAfter(ctx, now, 0) {
+	for c, err := range changestream.ChangesAfter(ctx, now, 0) {
 		must(t, err)
 		for _, id := range c.IDs {
 			before, after := k.Recent.Find(id, c.Revision, c.Revision)
@@ -146,7 +146,7 @@ func checkRecent(t *testing.T, p *partition.Partition) {
 		t.Error("too few changes are remembered")
 	}
 	k.Recent.Forget(now.Revision())
-	for c, err := range feed.ChangesAfter(ctx, now, 0) {
+	for c, err := range changestream.ChangesAfter(ctx, now, 0) {
 		must(t, err)
 		for _, id := range c.IDs {
 			if before, after := k.Recent.Find(id, c.Revision, c.Revision); before != nil || after != nil {

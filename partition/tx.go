@@ -6,7 +6,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
@@ -32,14 +32,14 @@ func (p *Partition) Update(ctx context.Context, by By, fn func(*Tx) error) (tabl
 // On a store that several servers write, a change of the schema that existing entries
 // could violate takes two commits.
 func (p *Partition) UpdateSchema(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
-	return evolve.UpdateSchema(ctx, p.k, by, run(fn))
+	return onlineschema.UpdateSchema(ctx, p.k, by, run(fn))
 }
 
 // UpdateSettings is Update for a transaction that changes access rules or the default
 // password policy, and perhaps entries. It returns when every server applies the new
 // settings.
 func (p *Partition) UpdateSettings(ctx context.Context, by By, fn func(*Tx) error) (table.Revision, error) {
-	return evolve.UpdateSettings(ctx, p.k, by, run(fn))
+	return onlineschema.UpdateSettings(ctx, p.k, by, run(fn))
 }
 
 func run(fn func(*Tx) error) func(*write.Tx) error {
@@ -78,7 +78,7 @@ func (tx *Tx) Import(ctx context.Context, name dn.DN, attributes []op.PartialAtt
 // changes the schema. Only a function that runs in UpdateSchema may make such a change.
 func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification) error {
 	if catalog.IsSubschema(name) {
-		return evolve.ModifySubschema(ctx, tx.ruled(), changes)
+		return onlineschema.ModifySubschema(ctx, tx.ruled(), changes)
 	}
 	return tx.ruled().Modify(ctx, name, changes)
 }
@@ -101,7 +101,7 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 // ChangeSchema adds definitions to the schema and removes definitions from it. Only a function
 // that runs in UpdateSchema may call it.
 func (tx *Tx) ChangeSchema(ctx context.Context, add, remove []schema.Definition) error {
-	return evolve.ChangeSchema(ctx, tx.ruled(), add, remove)
+	return onlineschema.ChangeSchema(ctx, tx.ruled(), add, remove)
 }
 
 // Writer returns the write transaction. Only the packages beside this one call it.

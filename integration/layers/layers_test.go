@@ -26,14 +26,14 @@ var order = strings.Fields(`
 	master tree index index/existence index/rowindex index/colindex index/plan
 	store/revision store/journal store/archive store/snapshots store/txn
 	partition/internal/cache partition/internal/catalog partition/internal/state partition/internal/search
-	partition/internal/write partition/internal/load partition/internal/verify partition/internal/evolve
-	partition/internal/erase partition/internal/feed partition/internal/view partition/internal/branch partition
+	partition/internal/write partition/internal/load partition/internal/verify partition/internal/onlineschema
+	partition/internal/erase partition/internal/changestream partition/internal/materialized partition/internal/branch partition
 	partition/past partition/changes partition/subschema partition/configure partition/sorting partition/referrers partition/usage partition/follow partition/views partition/branches
 	partition/transfer partition/maintain partition/history directory/account directory/auth directory/acl tools/aclimport/draft tools/aclimport/aci tools/aclimport/olc tools/aclimport directory/access tools/bulk tools/migrate
 	cmd/ldapd/internal/hasher
-	directory/internal/known directory/internal/accesslog directory/internal/transaction directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/ledger directory/internal/request
-	directory/internal/collective directory/internal/membership directory/internal/filters directory/internal/identify directory/internal/gate directory/internal/password
-	directory/internal/bind directory/internal/show directory/internal/results directory/internal/virtual
+	directory/internal/wellknown directory/internal/accesslog directory/internal/transaction directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/accountlog directory/internal/request
+	directory/internal/collective directory/internal/membership directory/internal/filterprep directory/internal/identify directory/internal/accountcheck directory/internal/password
+	directory/internal/bind directory/internal/render directory/internal/delivery directory/internal/virtual
 	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch
 	directory/internal/write directory
 	ldap/server cmd/ldapd/internal/status cmd/ldapd/internal/tracing

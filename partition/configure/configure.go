@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -54,22 +54,24 @@ func DefaultIndexes() []Index { return catalog.DefaultIndexes() }
 // SetSuffixes replaces the naming contexts. It refuses to remove a naming context that
 // contains entries.
 func SetSuffixes(ctx context.Context, p *partition.Partition, suffixes []string) error {
-	return evolve.SetSuffixes(ctx, p.Keeper(), suffixes)
+	return onlineschema.SetSuffixes(ctx, p.Keeper(), suffixes)
 }
 
 // AddSuffixes adds naming contexts. If all of them exist already, AddSuffixes writes nothing
 // and succeeds even on a read-only server.
 func AddSuffixes(ctx context.Context, p *partition.Partition, suffixes []string) error {
-	return evolve.AddSuffixes(ctx, p.Keeper(), suffixes)
+	return onlineschema.AddSuffixes(ctx, p.Keeper(), suffixes)
 }
 
 // SetIndexes replaces the set of indexes and fills the indexes that did not exist before.
 func SetIndexes(ctx context.Context, p *partition.Partition, indexes []Index) error {
-	return evolve.SetIndexes(ctx, p.Keeper(), indexes)
+	return onlineschema.SetIndexes(ctx, p.Keeper(), indexes)
 }
 
 // UniqueAttributes returns the unique attributes.
-func UniqueAttributes(p *partition.Partition) ([]Unique, error) { return evolve.Unique(p.Keeper()) }
+func UniqueAttributes(p *partition.Partition) ([]Unique, error) {
+	return onlineschema.Unique(p.Keeper())
+}
 
 // SetUnique makes an attribute unique in a scope. If on is false, the attribute is no
 // longer unique in the scope.
@@ -81,7 +83,9 @@ func SetUnique(ctx context.Context, p *partition.Partition, u Unique, on bool) e
 func DefaultReferences() []Reference { return catalog.DefaultReferences() }
 
 // References returns the attributes whose values follow the entries that they name.
-func References(p *partition.Partition) ([]Reference, error) { return evolve.References(p.Keeper()) }
+func References(p *partition.Partition) ([]Reference, error) {
+	return onlineschema.References(p.Keeper())
+}
 
 // SetReference makes the values of an attribute follow the entries that they name. If on
 // is false, the values no longer follow entries.
@@ -91,24 +95,24 @@ func SetReference(ctx context.Context, p *partition.Partition, r Reference, on b
 
 // SetReferences is SetReference for several attributes: the setting of all of them changes, or none.
 func SetReferences(ctx context.Context, p *partition.Partition, rs []Reference, on bool) error {
-	return evolve.SetReferences(ctx, p.Keeper(), rs, on)
+	return onlineschema.SetReferences(ctx, p.Keeper(), rs, on)
 }
 
 // SetUniques is SetUnique for several attributes: the setting of all of them changes, or none.
 func SetUniques(ctx context.Context, p *partition.Partition, us []Unique, on bool) error {
-	return evolve.SetUnique(ctx, p.Keeper(), us, on)
+	return onlineschema.SetUnique(ctx, p.Keeper(), us, on)
 }
 
 // RepairReferences removes the values of a reference attribute that name no entry. It
 // returns the number of removed values.
 func RepairReferences(ctx context.Context, p *partition.Partition, attribute string, by partition.By) (int, error) {
-	return evolve.RepairReferences(ctx, p.Keeper(), attribute, by)
+	return onlineschema.RepairReferences(ctx, p.Keeper(), attribute, by)
 }
 
 // SetAccess replaces the access rules. The caller passes change, a function that receives the
 // present rules and returns the new rules.
 func SetAccess(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error)) error {
-	return evolve.SetAccess(ctx, p.Keeper(), by, func(st *state.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+	return onlineschema.SetAccess(ctx, p.Keeper(), by, func(st *state.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		return change(partition.Show(st), old)
 	})
 }
@@ -122,7 +126,7 @@ func SetAccessIn(tx *partition.Tx, rules []partition.AccessRule) error {
 // receives the present policy and returns the new policy. A nil policy means that there is no
 // policy.
 func SetPolicy(ctx context.Context, p *partition.Partition, by partition.By, change func(s *partition.Snapshot, old []PolicyAttribute) ([]PolicyAttribute, error)) error {
-	return evolve.SetPolicy(ctx, p.Keeper(), by, func(st *state.Snapshot, old []PolicyAttribute) ([]PolicyAttribute, error) {
+	return onlineschema.SetPolicy(ctx, p.Keeper(), by, func(st *state.Snapshot, old []PolicyAttribute) ([]PolicyAttribute, error) {
 		return change(partition.Show(st), old)
 	})
 }

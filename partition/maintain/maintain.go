@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/erase"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/verify"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -62,7 +62,7 @@ func Rebuild(ctx context.Context, s table.Store, o partition.Options, ro Reindex
 // Reindex replaces the set of indexes, like SetIndexes of package configure. It also rebuilds
 // the indexes that o selects.
 func Reindex(ctx context.Context, p *partition.Partition, indexes []configure.Index, o ReindexOptions) error {
-	return evolve.Reindex(ctx, p.Keeper(), indexes, o)
+	return onlineschema.Reindex(ctx, p.Keeper(), indexes, o)
 }
 
 // Explain describes how a query is evaluated. If run is set, Explain evaluates the query

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/changestream"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/erase"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -76,21 +76,21 @@ const Erasure = erase.Erasure
 
 // Node returns an entry's node in the tree, or nil if there is no such entry.
 func Node(ctx context.Context, s *partition.Snapshot, id entry.ID) (*master.Node, error) {
-	return feed.Node(ctx, s.State(), id)
+	return changestream.Node(ctx, s.State(), id)
 }
 
 // Nameless reports whether the name of an entry was erased. The node of such an entry has the
 // entry's entryUUID in place of the name.
 func Nameless(s *partition.Snapshot, id entry.ID, node *master.Node) bool {
-	return feed.Nameless(s.State(), id, node)
+	return changestream.Nameless(s.State(), id, node)
 }
 
 // Child finds an entry by its parent and its normalised RDN.
 func Child(ctx context.Context, s *partition.Snapshot, parent entry.ID, rdn dn.Norm) (id entry.ID, ok bool, err error) {
-	return feed.Child(ctx, s.State(), parent, rdn)
+	return changestream.Child(ctx, s.State(), parent, rdn)
 }
 
 // Within reports whether an entry is in the subtree of the entry base.
 func Within(ctx context.Context, s *partition.Snapshot, id, base entry.ID) (bool, error) {
-	return feed.Within(ctx, s.State(), id, base)
+	return changestream.Within(ctx, s.State(), id, base)
 }

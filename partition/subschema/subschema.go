@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/changestream"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
@@ -18,7 +18,7 @@ import (
 const Name = catalog.SubschemaName
 
 // ID is the id of the subschema's entry.
-var ID = feed.SubschemaID
+var ID = changestream.SubschemaID
 
 // Is reports whether a name is the name of the subschema's entry.
 func Is(name dn.DN) bool { return catalog.IsSubschema(name) }

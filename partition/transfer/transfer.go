@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/evolve"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/load"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/verify"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
@@ -73,25 +73,25 @@ func Empty(ctx context.Context, s *partition.Snapshot) (bool, error) { return s.
 
 // RemovedDefinitions is the attribute of the subschema's entry whose values name the
 // built-in definitions that a directory has removed.
-const RemovedDefinitions = evolve.RemovedDefinitions
+const RemovedDefinitions = onlineschema.RemovedDefinitions
 
 // OwnDefinitions compares the schema of a state with the built-in schema. The result added
 // contains the definitions that were added or replaced. The result removed contains the
 // built-in definitions that were removed.
 func OwnDefinitions(s *partition.Snapshot) (added, removed []schema.Definition) {
-	return evolve.OwnDefinitions(s.State())
+	return onlineschema.OwnDefinitions(s.State())
 }
 
 // Lacking returns the change to the schema of a state that adds every definition in the list
 // added and removes every definition in the list removed.
 func Lacking(s *partition.Snapshot, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
-	return evolve.Lacking(s.State(), added, removed)
+	return onlineschema.Lacking(s.State(), added, removed)
 }
 
 // LackingAt is Lacking for a remote server, whose subschema's attributes the caller has
 // read.
 func LackingAt(subschema []op.PartialAttribute, added, removed []schema.Definition) (add, remove []schema.Definition, err error) {
-	return evolve.LackingAt(subschema, added, removed)
+	return onlineschema.LackingAt(subschema, added, removed)
 }
 
 // CommitSize returns the number of records to import in one commit while others write to the

@@ -1,6 +1,6 @@
 // Package views reads and keeps views: records that are computed from many entries. A view
 // is defined by an entry below cn=views. Its records are exact in every state that can be
-// read (package partition/internal/view).
+// read (package partition/internal/materialized).
 package views
 
 import (
@@ -11,73 +11,73 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/materialized"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/view"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 type (
 	// A Definition describes a view as it is defined in one state.
-	Definition = view.Definition
+	Definition = materialized.Definition
 	// A Record is a record of a view.
-	Record = view.Record
+	Record = materialized.Record
 	// ReadOptions select records.
-	ReadOptions = view.ReadOptions
+	ReadOptions = materialized.ReadOptions
 	// A Listed is an entry of a list.
-	Listed = view.Listed
+	Listed = materialized.Listed
 	// ListOptions select entries of a list.
-	ListOptions = view.ListOptions
+	ListOptions = materialized.ListOptions
 	// An Allow filters attributes of an entry: it returns the attributes and values that
 	// the reader of a list may use.
-	Allow = view.Allow
+	Allow = materialized.Allow
 	// A Status describes whether and up to which revision a view is kept.
-	Status = view.Status
+	Status = materialized.Status
 )
 
 // The kinds of views.
 const (
-	Totals = view.Totals
-	List   = view.List
+	Totals = materialized.Totals
+	List   = materialized.List
 )
 
 // The kinds of totals.
 const (
-	Count = view.Count
-	Sum   = view.Sum
-	Min   = view.Min
-	Max   = view.Max
+	Count = materialized.Count
+	Sum   = materialized.Sum
+	Min   = materialized.Min
+	Max   = materialized.Max
 )
 
 // Name is the name of the entry that is the parent of the definitions.
-const Name = view.Name
+const Name = materialized.Name
 
 // Definitions returns the definitions in a state, sorted by name. The map "wrong" contains the
 // ids of the entries that are not valid definitions, each with the reason.
 func Definitions(ctx context.Context, s *partition.Snapshot) (defs []*Definition, wrong map[entry.ID]error, err error) {
-	return view.Definitions(ctx, s.State())
+	return materialized.Definitions(ctx, s.State())
 }
 
 // Find returns the definition with the given name, or nil if there is none. If the
 // definition is not valid, it returns an error with the problem [partition.Unwilling].
 func Find(ctx context.Context, s *partition.Snapshot, name dn.DN) (*Definition, error) {
-	return view.Find(ctx, s.State(), name)
+	return materialized.Find(ctx, s.State(), name)
 }
 
 // Check returns an error with the problem [partition.Unwilling] if the entry with the given
 // name is an invalid definition of a view, or if there are too many views.
 func Check(ctx context.Context, s *partition.Snapshot, name dn.DN) error {
-	return view.Check(ctx, s.State(), name)
+	return materialized.Check(ctx, s.State(), name)
 }
 
 // Read returns the records of a view in a state, sorted by key.
 func Read(ctx context.Context, s *partition.Snapshot, d *Definition, o ReadOptions) ([]Record, error) {
-	return view.Read(ctx, s.State(), d, o)
+	return materialized.Read(ctx, s.State(), d, o)
 }
 
 // Each streams the entries of a list in a state, in the order of the list.
 func Each(ctx context.Context, s *partition.Snapshot, d *Definition, o ListOptions) iter.Seq2[Listed, error] {
-	return view.Each(ctx, s.State(), d, o)
+	return materialized.Each(ctx, s.State(), d, o)
 }
 
 // Among streams the entries with the given ids that match the filter of q, in the order of the
@@ -109,13 +109,13 @@ func Compose(ctx context.Context, s *partition.Snapshot, d *Definition, found *p
 
 // StatusOf returns the present status of a view.
 func StatusOf(ctx context.Context, s *partition.Snapshot, d *Definition) (Status, error) {
-	return view.StatusOf(ctx, s.State(), d)
+	return materialized.StatusOf(ctx, s.State(), d)
 }
 
 // Subordinates returns the view that counts the entries below each entry, or nil if it has
 // not begun. No entry defines this view.
 func Subordinates(ctx context.Context, s *partition.Snapshot) (*Definition, error) {
-	return view.Builtin(ctx, s.State())
+	return materialized.Builtin(ctx, s.State())
 }
 
 // A Progress describes how far the views are behind the commits. It also contains the number
@@ -136,12 +136,12 @@ func ProgressOf(p *partition.Partition) Progress {
 // IsTable reports whether a table of a store contains records of views, or the revisions up
 // to which the views are kept. Everything in these tables can be computed again from the
 // entries.
-func IsTable(name string) bool { return view.IsTable(name) }
+func IsTable(name string) bool { return materialized.IsTable(name) }
 
 // Keep keeps the views of a directory until ctx ends. Servers of one store share the work.
 // Keep passes errors to report and then tries again.
 func Keep(ctx context.Context, p *partition.Partition, report func(error)) {
-	m := view.NewManager(p.Keeper())
+	m := materialized.NewManager(p.Keeper())
 	defer m.Close()
 	m.Share()
 	m.Run(ctx, report)
@@ -150,12 +150,12 @@ func Keep(ctx context.Context, p *partition.Partition, report func(error)) {
 // Update brings all views to the newest settled state: the newest state to which no commit
 // can be added.
 func Update(ctx context.Context, p *partition.Partition) error {
-	m := view.NewManager(p.Keeper())
+	m := materialized.NewManager(p.Keeper())
 	defer m.Close()
 	return m.Step(ctx)
 }
 
 // Rebuild makes the servers build a view again, in a new table.
 func Rebuild(ctx context.Context, p *partition.Partition, d *Definition) error {
-	return view.Rebuild(ctx, p.Keeper(), d.ID)
+	return materialized.Rebuild(ctx, p.Keeper(), d.ID)
 }

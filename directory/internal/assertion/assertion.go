@@ -5,7 +5,7 @@ package assertion
 import (
 	"context"
 
-	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filterprep"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -22,7 +22,7 @@ func Check(ctx context.Context, req *request.Request, id entry.ID) error {
 	if id == entry.Root {
 		return virtual.RootDSE(ctx, req, nil).Assert(ctx, req)
 	}
-	f, err := filters.Prepare(ctx, req, req.Controls.Assertion, nil)
+	f, err := filterprep.Prepare(ctx, req, req.Controls.Assertion, nil)
 	if err != nil {
 		return err
 	}

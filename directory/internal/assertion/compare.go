@@ -7,15 +7,15 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filterprep"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/membership"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/render"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -73,7 +73,7 @@ func compareEntry(ctx context.Context, req *request.Request, t *schema.Attribute
 }
 
 func compareAt(ctx context.Context, req *request.Request, at partition.Located, t *schema.AttributeType, options string, r *op.Compare) (bool, error) {
-	if err := filters.DrawValues(req, len(r.Value)); err != nil {
+	if err := filterprep.DrawValues(req, len(r.Value)); err != nil {
 		return false, err
 	}
 	if err := Check(ctx, req, at.ID); err != nil {
@@ -93,7 +93,7 @@ func compareAt(ctx context.Context, req *request.Request, at partition.Located, 
 	case slices.Contains(req.Known.Computed, t):
 		// The values may come from other entries. show.Computed leaves out the entries
 		// that the requester does not see.
-		values, err := show.Computed(ctx, req, t, at)
+		values, err := render.Computed(ctx, req, t, at)
 		if err != nil {
 			return false, err
 		}
@@ -137,7 +137,7 @@ func verifyPassword(ctx context.Context, req *request.Request, at partition.Loca
 	case password.InClear(req):
 		return false, password.ErrClear
 	}
-	a, err := gate.Open(ctx, req, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name.String())
+	a, err := accountcheck.Open(ctx, req, &settings.Identity{Name: at.Name, ID: at.ID}, at.Name.String())
 	if err != nil {
 		return false, err
 	}
@@ -151,7 +151,7 @@ func compareRules(ctx context.Context, req *request.Request, at partition.Locate
 	if err != nil || e == nil {
 		return false, err
 	}
-	rules, err := show.Rules(ctx, req, at.Name, e)
+	rules, err := render.Rules(ctx, req, at.Name, e)
 	if err != nil {
 		return false, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
@@ -22,7 +22,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
-var errCredentials = gate.ErrCredentials
+var errCredentials = accountcheck.ErrCredentials
 
 // Run authenticates the session (RFC 4511, 4.2; RFC 4513, 5). The session is anonymous
 // when Run begins, and stays anonymous unless the bind succeeds.
@@ -66,7 +66,7 @@ func boundBy(r *op.Bind) string {
 func refuseBind(ctx context.Context, req *request.Request, who *settings.Identity) error {
 	may, err := mayBind(ctx, req, who)
 	if err == nil && !may {
-		err = gate.AsWrong(ctx, req)
+		err = accountcheck.AsWrong(ctx, req)
 	}
 	return err
 }
@@ -135,7 +135,7 @@ func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Id
 // password is missing or wrong, or the account may not be used. The password of an unusable
 // account is not verified. The parameter asked is the name that the client sent.
 func verify(ctx context.Context, req *request.Request, who *settings.Identity, mechanism, asked string, password []byte) (*settings.Identity, error) {
-	a, err := gate.Open(ctx, req, who, asked)
+	a, err := accountcheck.Open(ctx, req, who, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func verify(ctx context.Context, req *request.Request, who *settings.Identity, m
 // admitted turns the verdict on an attempt into the result of the bind. If the credentials are
 // right but the identity may not bind on this connection, admitted refuses the bind as if the
 // credentials were wrong.
-func admitted(ctx context.Context, req *request.Request, a *gate.Account, mechanism string, v account.Verdict) error {
+func admitted(ctx context.Context, req *request.Request, a *accountcheck.Account, mechanism string, v account.Verdict) error {
 	switch v {
 	case account.Right:
 		a.Who.Bound = mechanism
@@ -173,5 +173,5 @@ func admitted(ctx context.Context, req *request.Request, a *gate.Account, mechan
 	case account.Locked:
 		return a.Locked()
 	}
-	return gate.ErrCredentials
+	return accountcheck.ErrCredentials
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -252,7 +252,7 @@ func suffices(ctx context.Context, req *request.Request, who *settings.Identity,
 	if !who.HasEntry() {
 		return nil
 	}
-	a, err := gate.Open(ctx, req, who, "")
+	a, err := accountcheck.Open(ctx, req, who, "")
 	if err != nil {
 		return err
 	}

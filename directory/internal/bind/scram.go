@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -65,7 +65,7 @@ func (x *scramming) finish(ctx context.Context, req *request.Request, message []
 	if err != nil {
 		return nil, err
 	}
-	a, err := gate.Open(ctx, req, who, x.name)
+	a, err := accountcheck.Open(ctx, req, who, x.name)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (x *scramming) finish(ctx context.Context, req *request.Request, message []
 	case err == nil:
 		req.Response.SASLCredentials = answer
 		return who, nil
-	case errors.Is(err, gate.ErrCredentials):
+	case errors.Is(err, accountcheck.ErrCredentials):
 		req.Response.SASLCredentials = []byte(auth.InvalidProof)
 	}
 	return nil, err
@@ -146,7 +146,7 @@ func storedKey(ctx context.Context, req *request.Request, who *settings.Identity
 		k, ok = findKey(req.Server.Settings().AdminKeys, mechanism)
 		return k, ok, nil
 	}
-	a, err := gate.Open(ctx, req, who, asked)
+	a, err := accountcheck.Open(ctx, req, who, asked)
 	if err != nil || a.NeedsCode() {
 		return k, false, err
 	}

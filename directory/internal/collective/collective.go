@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -34,7 +34,7 @@ var (
 // 3671), sorted by the subentries' names.
 type Set struct {
 	at    *partition.Snapshot
-	known *known.Elements
+	known *wellknown.Elements
 	all   []*collection
 	// failed is the error of a test in a filter that Rewrite returned. The test stores
 	// its error here because tests of filters cannot return errors.

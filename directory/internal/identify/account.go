@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/directory/account"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -31,7 +31,7 @@ func StateOf(ctx context.Context, req *request.Request, who *settings.Identity) 
 }
 
 // State reads the account state from an entry.
-func State(a *known.AccountTypes, e *entry.Entry) account.State {
+func State(a *wellknown.AccountTypes, e *entry.Entry) account.State {
 	s := account.State{
 		Disabled: isTrue(e, a.Lock) || isTrue(e, a.DsDisabled),
 		Start:    latest(times(e, a.Start)),

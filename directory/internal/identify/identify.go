@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filterprep"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -82,7 +82,7 @@ func single(ctx context.Context, req *request.Request, t auth.Target) (*settings
 		}
 		base = at.ID
 	}
-	f, err := filters.Prepare(ctx, req, t.Filter, nil)
+	f, err := filterprep.Prepare(ctx, req, t.Filter, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -22,7 +22,7 @@ import (
 // A Setting is a change of an entry's passwords in progress. Slow work, such as hashing, is
 // done before the transaction begins, with the passwords that are stored at that time.
 type Setting struct {
-	account *gate.Account
+	account *accountcheck.Account
 	own     func(attribute string) []string // returns the values of an attribute of the account's entry
 	change  account.Change
 	was     [][]byte // passwords stored when the change was prepared
@@ -40,7 +40,7 @@ func Open(ctx context.Context, req *request.Request, name dn.DN) (*Setting, erro
 		return nil, err
 	}
 	s := &Setting{}
-	if s.account, err = gate.Open(ctx, req.On(req.Snapshot), &settings.Identity{Name: at.Name, ID: at.ID}, at.Name.String()); err != nil {
+	if s.account, err = accountcheck.Open(ctx, req.On(req.Snapshot), &settings.Identity{Name: at.Name, ID: at.ID}, at.Name.String()); err != nil {
 		return nil, err
 	}
 	s.change.Reset = !req.Who.HasEntry() || req.Who.ID != at.ID
@@ -92,7 +92,7 @@ func (s *Setting) Replace(ctx context.Context, req *request.Request, old, clear 
 func (s *Setting) prepare(req *request.Request, make func() error) error {
 	defer s.account.Detach()
 	if err := make(); err != nil {
-		return gate.Refusal(req, err)
+		return accountcheck.Refusal(req, err)
 	}
 	return nil
 }
@@ -311,7 +311,7 @@ func hashIn(req *request.Request, changes []op.Modification) bool {
 // the server maintains. The result resets means that the server has decided that the account's owner
 // must change the password.
 func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.PartialAttribute, e *entry.Entry) (more []op.PartialAttribute, resets bool, err error) {
-	a, err := gate.OpenNew(ctx, req, name, e)
+	a, err := accountcheck.OpenNew(ctx, req, name, e)
 	if err != nil || !a.Governed() {
 		return as, false, err
 	}
@@ -322,7 +322,7 @@ func CheckNew(ctx context.Context, req *request.Request, name dn.DN, as []op.Par
 	s := &Setting{account: a, own: a.Own(ctx)}
 	s.change.Reset, s.change.Relaxed = true, req.Controls.Rules.Relaxed
 	if err := s.check(ctx, req, clearIn(req, changes), hashIn(req, changes)); err != nil {
-		return nil, false, gate.Refusal(req, err)
+		return nil, false, accountcheck.Refusal(req, err)
 	}
 	k := &req.Known.Account
 	as = addUnlessGiven(req, as, k.Changed, string(schema.AppendTime(nil, time.Now())))

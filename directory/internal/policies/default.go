@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/directory/account"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -22,7 +22,7 @@ func parseDefault(attributes []configure.PolicyAttribute) (*account.Policy, erro
 // ApplyDefault applies changes of the attributes of cn=config, objectClass included, to the
 // default policy. If cn=config then lacks the object class of policies, there is no default
 // policy any more, and ApplyDefault returns nil.
-func ApplyDefault(k *known.Elements, old []configure.PolicyAttribute, changes []op.Modification, permissive bool) ([]configure.PolicyAttribute, error) {
+func ApplyDefault(k *wellknown.Elements, old []configure.PolicyAttribute, changes []op.Modification, permissive bool) ([]configure.PolicyAttribute, error) {
 	ed := &editor{known: k, permissive: permissive}
 	ed.read(old)
 	for i := range changes {
@@ -36,7 +36,7 @@ func ApplyDefault(k *known.Elements, old []configure.PolicyAttribute, changes []
 // An editor applies modifications to the attributes of cn=config. It does not handle the
 // access rules.
 type editor struct {
-	known      *known.Elements
+	known      *wellknown.Elements
 	permissive bool
 	attributes []entry.Attribute
 }
@@ -200,7 +200,7 @@ func (ed *editor) isPolicy() (is bool, err error) {
 }
 
 // checkDefault returns an error if the attributes are no valid default policy.
-func checkDefault(k *known.Elements, attributes []configure.PolicyAttribute) error {
+func checkDefault(k *wellknown.Elements, attributes []configure.PolicyAttribute) error {
 	for _, t := range k.Policy.Must {
 		if configure.PolicyValues(attributes, t.Name()) == nil {
 			return op.Errorf(op.ObjectClassViolation, "object class %s requires attribute %s", Class, t.Name())

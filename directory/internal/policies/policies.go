@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/account"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -90,7 +90,7 @@ type finding struct {
 
 // Set returns the policies of a state. If there is no default policy and HasClass reports that
 // no entry is a policy, Set returns nil without a search.
-func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Elements) (*Set, error) {
+func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *wellknown.Elements) (*Set, error) {
 	if k.Policy == nil {
 		return nil, nil
 	}
@@ -110,7 +110,7 @@ func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *known.Element
 }
 
 // read reads the policies of a state.
-func read(ctx context.Context, s *partition.Snapshot, k *known.Elements, log *slog.Logger) (*Set, error) {
+func read(ctx context.Context, s *partition.Snapshot, k *wellknown.Elements, log *slog.Logger) (*Set, error) {
 	set := &Set{schema: k.Schema, asOf: s.Ordinal(), settings: configure.DefaultPolicy(s)}
 	if set.settings != nil {
 		p, err := parseDefault(set.settings.Attributes)
@@ -147,7 +147,7 @@ func (set *Set) take(p *account.Policy) {
 
 // place reads one policy from its entry. If some values are invalid, place returns the
 // policy without these values, and an error that describes them.
-func place(s *partition.Snapshot, k *known.Elements, found *partition.Result) (*placed, error) {
+func place(s *partition.Snapshot, k *wellknown.Elements, found *partition.Result) (*placed, error) {
 	p := &placed{id: found.ID}
 	var bad error
 	p.policy, bad = Parse(k, found.Name.String(), found.Entry)
@@ -174,7 +174,7 @@ func place(s *partition.Snapshot, k *known.Elements, found *partition.Result) (*
 }
 
 // Parse reads the settings of a policy from the policy's entry.
-func Parse(k *known.Elements, name string, e *entry.Entry) (*account.Policy, error) {
+func Parse(k *wellknown.Elements, name string, e *entry.Entry) (*account.Policy, error) {
 	return account.Parse(name, func(attribute string) (values []string) {
 		if t := k.Schema.Attribute(attribute); t != nil {
 			for _, v := range e.Values(t) {
@@ -186,7 +186,7 @@ func Parse(k *known.Elements, name string, e *entry.Entry) (*account.Policy, err
 }
 
 // Check returns an error if an entry is a policy with invalid values.
-func Check(s *partition.Snapshot, k *known.Elements, name *dn.Name, e *entry.Entry) error {
+func Check(s *partition.Snapshot, k *wellknown.Elements, name *dn.Name, e *entry.Entry) error {
 	if k.Policy == nil || e == nil || !k.Is(e, k.Policy) {
 		return nil
 	}
@@ -196,7 +196,7 @@ func Check(s *partition.Snapshot, k *known.Elements, name *dn.Name, e *entry.Ent
 
 // Of returns the policy of an entry. The Policy in the result is nil if no policy
 // applies.
-func (c *Cache) Of(ctx context.Context, s *partition.Snapshot, k *known.Elements, at partition.Located) (Found, error) {
+func (c *Cache) Of(ctx context.Context, s *partition.Snapshot, k *wellknown.Elements, at partition.Located) (Found, error) {
 	set, err := c.Set(ctx, s, k)
 	if err != nil {
 		return Found{}, err
@@ -205,7 +205,7 @@ func (c *Cache) Of(ctx context.Context, s *partition.Snapshot, k *known.Elements
 }
 
 // In is like Of. The caller passes the policies of the state, which c.Set returns.
-func (c *Cache) In(ctx context.Context, s *partition.Snapshot, k *known.Elements, set *Set, at partition.Located) (Found, error) {
+func (c *Cache) In(ctx context.Context, s *partition.Snapshot, k *wellknown.Elements, set *Set, at partition.Located) (Found, error) {
 	if set == nil {
 		return Found{}, nil
 	}
@@ -227,7 +227,7 @@ func (c *Cache) In(ctx context.Context, s *partition.Snapshot, k *known.Elements
 }
 
 // OfNew returns the policy that will apply to a new entry.
-func (c *Cache) OfNew(ctx context.Context, s *partition.Snapshot, k *known.Elements, name dn.DN, e *entry.Entry) (Found, error) {
+func (c *Cache) OfNew(ctx context.Context, s *partition.Snapshot, k *wellknown.Elements, name dn.DN, e *entry.Entry) (Found, error) {
 	set, err := c.Set(ctx, s, k)
 	if err != nil || set == nil {
 		return Found{}, err
@@ -244,7 +244,7 @@ func (f *finding) of(s *partition.Snapshot, set *Set, id entry.ID) bool {
 		!slices.ContainsFunc(f.still, func(still func(*partition.Snapshot) bool) bool { return !still(s) })
 }
 
-func (f *finding) find(ctx context.Context, s *partition.Snapshot, k *known.Elements, at partition.Located, e *entry.Entry) error {
+func (f *finding) find(ctx context.Context, s *partition.Snapshot, k *wellknown.Elements, at partition.Located, e *entry.Entry) error {
 	named, err := f.named(ctx, s, k, e)
 	if err != nil || named {
 		return err
@@ -279,7 +279,7 @@ const namedByEntry = "named by the entry"
 
 // named sets the finding to the policy that the entry itself names, and reports whether
 // the entry names a policy.
-func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *known.Elements, e *entry.Entry) (bool, error) {
+func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *wellknown.Elements, e *entry.Entry) (bool, error) {
 	values := e.Values(k.Account.Policy)
 	if k.Account.Policy == nil || len(values) == 0 {
 		return false, nil

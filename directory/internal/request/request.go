@@ -9,8 +9,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/judge"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -38,7 +38,7 @@ type Request struct {
 	// and Known are the elements of Schema. Only the method adopt sets these fields.
 	Snapshot *partition.Snapshot
 	Schema   *schema.Schema
-	Known    *known.Elements
+	Known    *wellknown.Elements
 
 	Response *op.Response
 	Sink     op.Sink // the sink of the request's answers; nil for a request of the server's own

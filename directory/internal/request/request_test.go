@@ -7,8 +7,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branches"
@@ -27,7 +27,7 @@ func TestEndKeepsNothing(t *testing.T) {
 	if err := req.Judge.RefuseUse("1.1", "1.1"); err == nil {
 		t.Error("nothing is refused")
 	}
-	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &known.Elements{}
+	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &wellknown.Elements{}
 	req.Branch, req.Suffix = &branches.Branch{}, "cn=x,cn=branches"
 	req.dynamic = &access.DynamicGroups{}
 	req.held, req.judged = []*partition.Snapshot{}, 1

@@ -7,11 +7,11 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/ledger"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountlog"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/policies"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -24,7 +24,7 @@ type Server struct {
 	Log       *slog.Logger
 	Beside    Background
 	Policies  *policies.Cache
-	Ledgers   *ledger.Book
+	Ledgers   *accountlog.Book
 	Kept      transaction.Memory // memory of the transactions of all sessions
 	// Unmatchable contains the types, each with the keyword of a matching rule, about which a
 	// warning has been logged: filters tested them, but the types lack the rule.
@@ -32,16 +32,16 @@ type Server struct {
 
 	rules    *access.Rules
 	current  atomic.Pointer[settings.Settings]
-	known    atomic.Pointer[known.Elements] // cached elements of the schema in force
-	Sessions atomic.Uint64                  // the number of sessions begun so far
+	known    atomic.Pointer[wellknown.Elements] // cached elements of the schema in force
+	Sessions atomic.Uint64                      // the number of sessions begun so far
 }
 
 // NewServer returns the Server of a partition. It fails if an option cannot be used.
 func NewServer(p *partition.Partition, o settings.Options) (*Server, error) {
 	o.EnsureDefaults()
 	d := &Server{Part: p, Passwords: o.Passwords, Log: o.Log, rules: access.NewRules(),
-		Policies: policies.NewCache(o.Log), Ledgers: ledger.NewBook(p, o.Log)}
-	d.known.Store(known.New(p.Schema()))
+		Policies: policies.NewCache(o.Log), Ledgers: accountlog.NewBook(p, o.Log)}
+	d.known.Store(wellknown.New(p.Schema()))
 	set, err := settings.New(o, p.Schema())
 	if err != nil {
 		return nil, err
@@ -78,11 +78,11 @@ func (d *Server) Close() {
 
 // knownOf returns the elements of a schema. The elements of the schema in force are
 // cached.
-func (d *Server) knownOf(s *schema.Schema) *known.Elements {
+func (d *Server) knownOf(s *schema.Schema) *wellknown.Elements {
 	if k := d.known.Load(); k.Schema == s {
 		return k
 	}
-	k := known.New(s)
+	k := wellknown.New(s)
 	if s == d.Part.Schema() {
 		d.known.Store(k)
 	}

@@ -3,7 +3,7 @@ package request
 import (
 	"slices"
 
-	"github.com/seed-4dac0d86/ldapd/directory/internal/known"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition/past"
@@ -86,7 +86,7 @@ func takeDereference(req *Request, _ *op.Message, c *op.Control) error {
 		switch {
 		case slices.ContainsFunc(d.Specs[:i], same):
 			return op.Errorf(op.ProtocolError, "dereference control: %s occurs twice", text)
-		case c.Critical && (t == nil || !known.IsName(t)):
+		case c.Critical && (t == nil || !wellknown.IsName(t)):
 			return op.Errorf(op.UnavailableCriticalExtension, "dereference control ("+control.OIDDereference+"): %q is not an attribute whose values are names", text)
 		}
 	}
@@ -183,7 +183,7 @@ const (
 )
 
 // Hides reports whether a base search leaves out an entry because of the subentries control.
-func (v visibility) Hides(k *known.Elements, e *entry.Entry) bool {
+func (v visibility) Hides(k *wellknown.Elements, e *entry.Entry) bool {
 	return v != byScope && (v == SubentriesOnly) != k.Is(e, k.Subentry)
 }
 

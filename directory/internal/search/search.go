@@ -9,10 +9,10 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filterprep"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -24,9 +24,9 @@ import (
 
 // Run runs a search of the tree (RFC 4511, 4.5).
 func Run(ctx context.Context, req *request.Request, l Lists, name dn.DN, r *op.Search, sink op.Sink) error {
-	ctx, cancel := results.LimitTime(ctx, req, r)
+	ctx, cancel := delivery.LimitTime(ctx, req, r)
 	defer cancel()
-	p, done, err := results.OpenPage(req, r)
+	p, done, err := delivery.OpenPage(req, r)
 	if done || err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func Run(ctx context.Context, req *request.Request, l Lists, name dn.DN, r *op.S
 		return err
 	}
 	defer s.Close()
-	keys, err := results.ResolveOrder(req)
+	keys, err := delivery.ResolveOrder(req)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func Run(ctx context.Context, req *request.Request, l Lists, name dn.DN, r *op.S
 
 // openState returns the state that a search reads. If there are earlier pages or views, this
 // is their state. Otherwise it is the state that req.State returns.
-func openState(ctx context.Context, req *request.Request, r *op.Search, p *results.Page) (*partition.Snapshot, error) {
+func openState(ctx context.Context, req *request.Request, r *op.Search, p *delivery.Page) (*partition.Snapshot, error) {
 	revision, err := vlvRevision(req, r)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func openState(ctx context.Context, req *request.Request, r *op.Search, p *resul
 // A Stream sends the results of a search.
 type Stream struct {
 	state
-	Out results.Output
+	Out delivery.Output
 }
 
 // state contains the fields of a Stream that belong to one search.
@@ -116,7 +116,7 @@ func (st *Stream) release() {
 }
 
 // Open begins a search of the state that the request reads.
-func (st *Stream) Open(req *request.Request, r *op.Search, p *results.Page, sink op.Sink) {
+func (st *Stream) Open(req *request.Request, r *op.Search, p *delivery.Page, sink op.Sink) {
 	st.Req, st.R = req, r
 	st.Out.Open(req, r, p, sink)
 }
@@ -130,7 +130,7 @@ func (st *Stream) send(ctx context.Context, base entry.ID) error {
 	st.explain(ctx)
 	err = st.Out.Finish(err)
 	if err == nil && st.keys != nil {
-		results.SortResponse(st.Req, op.Success, "")
+		delivery.SortResponse(st.Req, op.Success, "")
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (st *Stream) Prepare(ctx context.Context) (err error) {
 	if st.Out.View.Shared, err = collective.Collect(ctx, req); err != nil {
 		return err
 	}
-	f, err := filters.Prepare(ctx, req, st.R.Filter, st.Out.View.Shared)
+	f, err := filterprep.Prepare(ctx, req, st.R.Filter, st.Out.View.Shared)
 	if err != nil {
 		return err
 	}

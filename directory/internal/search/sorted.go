@@ -9,8 +9,8 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition/bounded"
@@ -52,7 +52,7 @@ type list struct {
 
 // listKey returns the key of a search's list, in the state that the request reads.
 func listKey(req *request.Request, r *op.Search) [16]byte {
-	at := binary.BigEndian.AppendUint64(results.CookieKey(req, r), uint64(req.Snapshot.Revision()))
+	at := binary.BigEndian.AppendUint64(delivery.CookieKey(req, r), uint64(req.Snapshot.Revision()))
 	sum := sha256.Sum256(at)
 	return [16]byte(sum[:16])
 }
@@ -158,13 +158,13 @@ func (st *Stream) withoutList() (byte, error) {
 
 // unsorted makes the search continue without sorting. If the sort control is critical,
 // unsorted returns an error instead.
-func (st *Stream) unsorted(e *results.SortError) error {
+func (st *Stream) unsorted(e *delivery.SortError) error {
 	st.keys = nil
-	return results.Unsorted(st.Req, e)
+	return delivery.Unsorted(st.Req, e)
 }
 
-func (st *Stream) tooMany() *results.SortError {
-	return &results.SortError{Code: op.AdminLimitExceeded, Text: st.Req.Limits.SortBytesText()}
+func (st *Stream) tooMany() *delivery.SortError {
+	return &delivery.SortError{Code: op.AdminLimitExceeded, Text: st.Req.Limits.SortBytesText()}
 }
 
 // runList sends entries in the order of a list.

@@ -8,8 +8,8 @@ import (
 	"errors"
 	"sort"
 
+	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
@@ -23,7 +23,7 @@ func viewContext(key []byte, r table.Revision) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(r))
 	mac := hmac.New(sha256.New, key)
 	mac.Write(b)
-	return append(b, mac.Sum(nil)[:results.CookieMAC]...)
+	return append(b, mac.Sum(nil)[:delivery.CookieMAC]...)
 }
 
 // vlvRevision returns the revision in the request's contextID, or 0 if there is none.
@@ -34,11 +34,11 @@ func vlvRevision(req *request.Request, r *op.Search) (table.Revision, error) {
 	}
 	if len(v.Context) > 8 {
 		revision := table.Revision(binary.BigEndian.Uint64(v.Context))
-		if hmac.Equal(v.Context, viewContext(results.CookieKey(req, r), revision)) {
+		if hmac.Equal(v.Context, viewContext(delivery.CookieKey(req, r), revision)) {
 			return revision, nil
 		}
 	}
-	return 0, results.ViewError(req, op.ProtocolError, "the contextID does not fit this search: begin again without one")
+	return 0, delivery.ViewError(req, op.ProtocolError, "the contextID does not fit this search: begin again without one")
 }
 
 // runVLV sends the part of the sorted list that the control asks for.
@@ -46,7 +46,7 @@ func (st *Stream) runVLV(ctx context.Context) error {
 	req := st.Req
 	ids, err := st.list(ctx)
 	if errors.Is(err, errSortMemory) {
-		return results.ViewError(req, op.AdminLimitExceeded, "%s", req.Limits.SortBytesText())
+		return delivery.ViewError(req, op.AdminLimitExceeded, "%s", req.Limits.SortBytesText())
 	}
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (st *Stream) runVLV(ctx context.Context) error {
 	if len(ids) == 0 {
 		target = 0
 	}
-	results.ViewResponse(req, control.VLVResponse{Target: target, Count: len(ids), Context: viewContext(results.CookieKey(req, st.R), st.Req.Snapshot.Revision())})
+	delivery.ViewResponse(req, control.VLVResponse{Target: target, Count: len(ids), Context: viewContext(delivery.CookieKey(req, st.R), st.Req.Snapshot.Revision())})
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (st *Stream) target(ctx context.Context, ids []entry.ID) (int, error) {
 	case v.Value != nil:
 		return st.targetOf(ctx, ids, v.Value)
 	case v.Offset < 1 || v.Count > 0 && v.Offset > v.Count || v.Count == 0 && v.Offset > max(len(ids), 1):
-		return 0, results.ViewError(st.Req, control.OffsetRangeError, "there is no entry %d of %d", v.Offset, max(v.Count, len(ids)))
+		return 0, delivery.ViewError(st.Req, control.OffsetRangeError, "there is no entry %d of %d", v.Offset, max(v.Count, len(ids)))
 	case len(ids) == 0 || v.Offset == 1 && v.Count != 1:
 		return 0, nil
 	case v.Offset == v.Count:
@@ -95,7 +95,7 @@ func (st *Stream) targetOf(ctx context.Context, ids []entry.ID, value []byte) (i
 	k := &st.keys[0]
 	bound, err := k.Bound(value)
 	if err != nil {
-		return 0, results.ViewError(st.Req, op.InappropriateMatching, "%s: %v", k.Type.Name(), err)
+		return 0, delivery.ViewError(st.Req, op.InappropriateMatching, "%s: %v", k.Type.Name(), err)
 	}
 	var failed error
 	at := sort.Search(len(ids), func(i int) bool {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -104,7 +104,7 @@ func (theBranches) Search(ctx context.Context, req *request.Request, name dn.DN,
 	if err := req.MayBranch(); err != nil {
 		return err
 	}
-	now := func(context.Context, *results.Page) (*partition.Snapshot, error) { return req.Now(), nil }
+	now := func(context.Context, *delivery.Page) (*partition.Snapshot, error) { return req.Now(), nil }
 	return list(ctx, req, r, sink, branchesTop, request.BranchContext, now, func(ctx context.Context, l *listing) error {
 		s := &branchSearch{listing: l, base: name, had: -1}
 		if _, had, ok := l.start(); ok {

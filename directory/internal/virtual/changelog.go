@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -45,7 +45,7 @@ func (theChangelog) Search(ctx context.Context, req *request.Request, name dn.DN
 	if req.Branch != nil {
 		return op.Errorf(op.UnwillingToPerform, "the changelog does not show branches: see %s below the branch's entry", changesRDN)
 	}
-	settled := func(ctx context.Context, p *results.Page) (*partition.Snapshot, error) {
+	settled := func(ctx context.Context, p *delivery.Page) (*partition.Snapshot, error) {
 		return settledState(ctx, req, p)
 	}
 	return list(ctx, req, r, sink, changelogTop, "the changelog", settled, func(ctx context.Context, l *listing) error {
@@ -55,7 +55,7 @@ func (theChangelog) Search(ctx context.Context, req *request.Request, name dn.DN
 
 // settledState returns the state up to which the changelog shows commits. From now on, no
 // server can make a commit whose revision is at or below the revision of this state.
-func settledState(ctx context.Context, req *request.Request, p *results.Page) (*partition.Snapshot, error) {
+func settledState(ctx context.Context, req *request.Request, p *delivery.Page) (*partition.Snapshot, error) {
 	if p.GoesOn() {
 		return req.Server.Part.At(ctx, p.Revision)
 	}
@@ -151,7 +151,7 @@ func (l *changelog) list(ctx context.Context) error {
 	if position, skip, ok := l.start(); ok {
 		at, err := strconv.ParseUint(string(position), 10, 63)
 		if err != nil {
-			return results.ErrCookie
+			return delivery.ErrCookie
 		}
 		if at >= first {
 			first, had = at, skip

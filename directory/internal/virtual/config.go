@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/policies"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/render"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition/configure"
@@ -61,7 +61,7 @@ func Config(ctx context.Context, req *request.Request) (*Entry, error) {
 	if err != nil || !seen {
 		return nil, err
 	}
-	rules, err := show.Rules(ctx, req, v.Name, &v.Entry)
+	rules, err := render.Rules(ctx, req, v.Name, &v.Entry)
 	if err != nil {
 		return nil, err
 	}

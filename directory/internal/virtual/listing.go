@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filterprep"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -21,7 +21,7 @@ import (
 type listing struct {
 	req    *request.Request // the request whose Judge decides about the entries of the listing
 	r      *op.Search
-	out    results.Output
+	out    delivery.Output
 	filter filter.Resolved
 	judged bool // access rules decide about the entries
 }
@@ -30,7 +30,7 @@ type listing struct {
 // listing. The string title is the name of the listing in diagnostics. The function state
 // opens the state that all pages of the search show. The function run offers the entries.
 func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, top func(*request.Request) *Entry, title string,
-	state func(context.Context, *results.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
+	state func(context.Context, *delivery.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
 	own := *req
 	l := &listing{req: &own, r: r}
 	l.judgeAs(req)
@@ -40,7 +40,7 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 	if c := &req.Controls; req.IsPast() || c.Waits() || c.Vlv != nil || c.Assertion != nil || c.Rights != nil {
 		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but no sorting, list views, assertions, effective rights, persistent searches or past states", title)
 	}
-	p, done, err := results.OpenPage(req, r)
+	p, done, err := delivery.OpenPage(req, r)
 	if done || err != nil {
 		return err
 	}
@@ -54,9 +54,9 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 	if err := refuseOrder(&own, title); err != nil {
 		return err
 	}
-	ctx, cancel := results.LimitTime(ctx, req, r)
+	ctx, cancel := delivery.LimitTime(ctx, req, r)
 	defer cancel()
-	l.filter = filters.PrepareUnstored(&own, r.Filter)
+	l.filter = filterprep.PrepareUnstored(&own, r.Filter)
 	if l.judged {
 		l.filter = own.Judge.Guard(ctx, l.filter)
 	}
@@ -96,11 +96,11 @@ func (l *listing) sees(ctx context.Context, v *Entry) (bool, error) {
 // refuseOrder reports to the client that a sort control has no effect, because the order of a
 // listing is fixed. It returns an error if the control is critical.
 func refuseOrder(req *request.Request, title string) error {
-	keys, err := results.ResolveOrder(req)
+	keys, err := delivery.ResolveOrder(req)
 	if err != nil || keys == nil {
 		return err
 	}
-	return results.Unsorted(req, &results.SortError{Code: op.UnwillingToPerform, Text: title + " has an order of its own"})
+	return delivery.Unsorted(req, &delivery.SortError{Code: op.UnwillingToPerform, Text: title + " has an order of its own"})
 }
 
 // start returns the position and skip with which the previous page called Page.GoOn. The

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -37,7 +37,7 @@ func (theMonitor) refusal() string {
 }
 
 func (theMonitor) Search(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
-	now := func(context.Context, *results.Page) (*partition.Snapshot, error) { return req.Newest(ctx) }
+	now := func(context.Context, *delivery.Page) (*partition.Snapshot, error) { return req.Newest(ctx) }
 	return list(ctx, req, r, sink, monitorTop, "the monitor", now, func(ctx context.Context, l *listing) error {
 		c, err := maintain.Cluster(ctx, req.Server.Part, time.Now())
 		if err != nil {

@@ -3,8 +3,8 @@ package virtual
 import (
 	"context"
 
+	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
@@ -21,7 +21,7 @@ func searchSingle(ctx context.Context, req *request.Request, r *op.Search, sink 
 		return err
 	}
 	defer s.Close()
-	keys, err := results.ResolveOrder(req)
+	keys, err := delivery.ResolveOrder(req)
 	if err != nil {
 		return err
 	}
@@ -33,19 +33,19 @@ func searchSingle(ctx context.Context, req *request.Request, r *op.Search, sink 
 		return err
 	}
 	if req.Controls.Paged != nil {
-		results.PagedResponse(req, nil)
+		delivery.PagedResponse(req, nil)
 	}
 	if req.Controls.Vlv != nil {
-		return results.ViewError(req, op.UnwillingToPerform, "this entry is alone and no list")
+		return delivery.ViewError(req, op.UnwillingToPerform, "this entry is alone and no list")
 	}
 	below := r.Scope == op.SingleLevel || r.Scope == op.Subordinates
 	if below || req.Controls.Visible.Hides(req.Known, &v.Entry) || !v.matches(req, v.prepare(ctx, req, r.Filter)) {
 		return nil
 	}
 	if keys != nil {
-		results.SortResponse(req, op.Success, "")
+		delivery.SortResponse(req, op.Success, "")
 	}
-	var out results.Output
+	var out delivery.Output
 	out.Open(req, r, nil, sink)
 	e, err := v.Shown(ctx, req)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"strconv"
 
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filterprep"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -82,7 +82,7 @@ func (theViews) Search(ctx context.Context, req *request.Request, name dn.DN, r 
 	if c.Waits() || c.Vlv != nil || c.Assertion != nil {
 		return op.Errorf(op.UnwillingToPerform, "records of views support paged searches, but no sorting, list views, assertions or persistent searches")
 	}
-	p, done, err := results.OpenPage(req, r)
+	p, done, err := delivery.OpenPage(req, r)
 	if done || err != nil {
 		return err
 	}
@@ -94,9 +94,9 @@ func (theViews) Search(ctx context.Context, req *request.Request, name dn.DN, r 
 	if err := refuseOrder(req, "a search for records of views"); err != nil {
 		return err
 	}
-	ctx, cancel := results.LimitTime(ctx, req, r)
+	ctx, cancel := delivery.LimitTime(ctx, req, r)
 	defer cancel()
-	v := &viewSearch{listing: &listing{req: req, r: r, filter: filters.PrepareUnstored(req, r.Filter)}, had: -1}
+	v := &viewSearch{listing: &listing{req: req, r: r, filter: filterprep.PrepareUnstored(req, r.Filter)}, had: -1}
 	v.out.Open(req, r, p, sink)
 	p.AtPlace()
 	if _, had, ok := v.start(); ok {
@@ -107,7 +107,7 @@ func (theViews) Search(ctx context.Context, req *request.Request, name dn.DN, r 
 
 // pageState returns the state that the search reads. If there are earlier pages, it is their
 // state. Otherwise it is the state that the request reads.
-func pageState(ctx context.Context, req *request.Request, p *results.Page) (*partition.Snapshot, error) {
+func pageState(ctx context.Context, req *request.Request, p *delivery.Page) (*partition.Snapshot, error) {
 	if !p.GoesOn() {
 		return req.State(ctx)
 	}
@@ -130,7 +130,7 @@ type viewSearch struct {
 }
 
 func (v *viewSearch) run(ctx context.Context, base dn.DN) error {
-	f, err := filters.Prepare(ctx, v.req, v.r.Filter, nil)
+	f, err := filterprep.Prepare(ctx, v.req, v.r.Filter, nil)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filterprep"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -134,7 +134,7 @@ func (v *Entry) Source(s *schema.Schema) *filter.EntrySource {
 
 // prepare turns a client's filter into a filter that can be tested on the entry.
 func (v *Entry) prepare(ctx context.Context, req *request.Request, f filter.Filter) filter.Resolved {
-	r := filters.PrepareUnstored(req, f)
+	r := filterprep.PrepareUnstored(req, f)
 	if v.judged {
 		r = req.Judge.Guard(ctx, r)
 	}

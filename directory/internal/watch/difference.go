@@ -3,7 +3,7 @@ package watch
 import (
 	"context"
 
-	"github.com/seed-4dac0d86/ldapd/directory/internal/filters"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/filterprep"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -93,7 +93,7 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 // the filter tests collective attributes, and a subentry or an administrative point has
 // changed; or the filter or an access rule depends on other entries than the tested entry.
 func comparesAll(ctx context.Context, from, to *content, g *commits) (bool, error) {
-	if g.all || from.Req.Schema != to.Req.Schema || filters.AsksOthers(from.Req, from.R.Filter) || from.restricted() && from.Req.Judge.Program().AsksOthers() {
+	if g.all || from.Req.Schema != to.Req.Schema || filterprep.AsksOthers(from.Req, from.R.Filter) || from.restricted() && from.Req.Judge.Program().AsksOthers() {
 		return true, nil
 	}
 	if !from.asksShared() && !to.asksShared() {

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -91,7 +91,7 @@ func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 	if err := assertion.Check(ctx, c.Req, w.base); err != nil || w.request.ChangesOnly {
 		return frontier, err
 	}
-	limited, cancel := results.LimitTime(ctx, w.req, w.r)
+	limited, cancel := delivery.LimitTime(ctx, w.req, w.r)
 	defer cancel()
 	return frontier, c.Run(limited, w.base)
 }

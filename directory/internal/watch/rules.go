@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -20,11 +20,11 @@ import (
 // longer be used.
 func rules(ctx context.Context, req *request.Request, newest *partition.Snapshot) (*acl.Program, error) {
 	now := req.On(newest)
-	if err := gate.Still(ctx, now); err != nil {
+	if err := accountcheck.Still(ctx, now); err != nil {
 		return nil, err
 	}
 	if req.Controls.Proxied != nil {
-		if err := identify.Enabled(ctx, now, req.Who, gate.ErrEnded); err != nil {
+		if err := identify.Enabled(ctx, now, req.Who, accountcheck.ErrEnded); err != nil {
 			return nil, err
 		}
 	}

@@ -3,7 +3,7 @@ package watch
 import (
 	"strings"
 
-	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/render"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
@@ -63,7 +63,7 @@ func (c *cookie) text(f revision.Frontier) string {
 		b.WriteString("rid=" + c.rid + ",")
 	}
 	b.WriteString("csn=")
-	for i, csn := range show.CSNs(f) {
+	for i, csn := range render.CSNs(f) {
 		if i > 0 {
 			b.WriteByte(';')
 		}

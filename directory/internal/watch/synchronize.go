@@ -6,8 +6,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/results"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -29,8 +29,8 @@ type synchronizer struct {
 	cookie   cookie            // the cookie that the client sent
 	frontier revision.Frontier // the frontier of the state that the client has
 
-	quota      results.Quota // the quota of the refresh stage
-	persisting bool          // the persist stage has begun
+	quota      delivery.Quota // the quota of the refresh stage
+	persisting bool           // the persist stage has begun
 	gone       []entry.ID
 }
 
@@ -47,8 +47,8 @@ func synchronize(ctx context.Context, req *request.Request, name dn.DN, r *op.Se
 	if r.Deref == op.DerefInSearching || r.Deref == op.DerefAlways {
 		return op.Errorf(op.ProtocolError, "content synchronization cannot dereference aliases while searching (RFC 4533, 3.5.2)")
 	}
-	y := &synchronizer{watch: watch{req: req, r: r, name: name, sink: sink}, request: req.Controls.Sync, cookie: parseCookie(req.Controls.Sync.Cookie), quota: results.NewQuota(req, r)}
-	limited, cancel := results.LimitTime(ctx, req, r)
+	y := &synchronizer{watch: watch{req: req, r: r, name: name, sink: sink}, request: req.Controls.Sync, cookie: parseCookie(req.Controls.Sync.Cookie), quota: delivery.NewQuota(req, r)}
+	limited, cancel := delivery.LimitTime(ctx, req, r)
 	deletes, err := y.refresh(limited)
 	cancel()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -28,7 +28,7 @@ func planModify(ctx context.Context, req *request.Request, r *op.Modify, p *prep
 		return nil, op.Errorf(op.InvalidDNSyntax, "%v", err)
 	}
 	if identify.MustChange(req, nil) && !isOwnPassword(req, name, r.Changes) {
-		return nil, gate.Refusal(req, account.ErrMustChange)
+		return nil, accountcheck.Refusal(req, account.ErrMustChange)
 	}
 	if subschema.Is(name) {
 		return modifySubschema(ctx, name, r), nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -69,7 +69,7 @@ func planPasswordModify(ctx context.Context, req *request.Request, value []byte,
 		p.New = prepared.generated
 	}
 	if identify.MustChange(req, nil) && !isOwn(req, name) {
-		return nil, gate.Refusal(req, account.ErrMustChange)
+		return nil, accountcheck.Refusal(req, account.ErrMustChange)
 	}
 	u := &update{
 		name:     name,

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/render"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/show"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -20,7 +20,7 @@ func readEntry(ctx context.Context, req *request.Request, name dn.DN, id entry.I
 	if attributes == nil {
 		return nil
 	}
-	var v show.Presenter
+	var v render.Presenter
 	v.Open(req, attributes, false)
 	e, err := seen(ctx, req, &v, name, id)
 	if e != nil {
@@ -30,7 +30,7 @@ func readEntry(ctx context.Context, req *request.Request, name dn.DN, id entry.I
 }
 
 // seen returns an entry as a view shows it.
-func seen(ctx context.Context, req *request.Request, v *show.Presenter, name dn.DN, id entry.ID) (_ *op.SearchEntry, err error) {
+func seen(ctx context.Context, req *request.Request, v *render.Presenter, name dn.DN, id entry.ID) (_ *op.SearchEntry, err error) {
 	if s, err := unstored(ctx, req, name); s != nil || err != nil {
 		if err != nil {
 			return nil, err

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/gate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/policies"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
@@ -93,7 +93,7 @@ func isCommitted(err error) bool {
 // password that the update has set.
 func (u *update) end(req *request.Request) {
 	if u.prepared.mustChange() {
-		gate.SayReset(req, u.name.String())
+		accountcheck.SayReset(req, u.name.String())
 	}
 	if u.ended != nil {
 		u.ended()

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/feed"
+	"github.com/seed-4dac0d86/ldapd/partition/internal/changestream"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
 	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
@@ -271,7 +271,7 @@ func (b *Branch) Effects(ctx context.Context, i *Info) (n int, err error) {
 		return 0, err
 	}
 	defer to.Close()
-	for _, err := range feed.Effects(ctx, from, to, i.IDs) {
+	for _, err := range changestream.Effects(ctx, from, to, i.IDs) {
 		if err != nil {
 			return 0, err
 		}

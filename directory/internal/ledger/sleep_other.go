@@ -1,7 +1,0 @@
-//go:build !unix
-
-package ledger
-
-import "time"
-
-func sleep(d time.Duration) { time.Sleep(d) }
