@@ -20,7 +20,7 @@ import (
 var parsers = map[string]func([]byte) (any, error){
 	"ParsePagedResults":         untyped(control.ParsePagedResults),
 	"ParseSortRequest":          untyped(control.ParseSortRequest),
-	"ParseViewRequest":          untyped(control.ParseVLVRequest),
+	"ParseVLVRequest":          untyped(control.ParseVLVRequest),
 	"ParseMatchedValues":        untyped(control.ParseMatchedValues),
 	"ParseAssertion":            untyped(control.ParseAssertion),
 	"ParseDereference":          untyped(control.ParseDereference),
@@ -63,9 +63,9 @@ var examples = []example{
 
 	{"ParseSortRequest", "\x30\x10\x30\x0e\x04\x02cn\x04\x00\x01\x01\xff\x04\x00\x01\x01\xff", control.SortRequest{Keys: []control.SortKey{{Attribute: "cn", Reverse: true}}}}, // net-ldap
 
-	{"ParseViewRequest", "\x30\x0e\x02\x01\x01\x02\x01\x02\xa0\x06\x02\x01\x03\x02\x01\x04", control.VLVRequest{Before: 1, After: 2, Offset: 3, Count: 4}},
-	{"ParseViewRequest", "\x30\x0e\x02\x01\x00\x02\x01\x09\x81\x01a\x04\x03ctx", control.VLVRequest{After: 9, Value: []byte("a"), Context: []byte("ctx")}},
-	{"ParseViewRequest", "\x30\x08\x02\x01\x00\x02\x01\x00\x81\x00", control.VLVRequest{Value: []byte{}}},
+	{"ParseVLVRequest", "\x30\x0e\x02\x01\x01\x02\x01\x02\xa0\x06\x02\x01\x03\x02\x01\x04", control.VLVRequest{Before: 1, After: 2, Offset: 3, Count: 4}},
+	{"ParseVLVRequest", "\x30\x0e\x02\x01\x00\x02\x01\x09\x81\x01a\x04\x03ctx", control.VLVRequest{After: 9, Value: []byte("a"), Context: []byte("ctx")}},
+	{"ParseVLVRequest", "\x30\x08\x02\x01\x00\x02\x01\x00\x81\x00", control.VLVRequest{Value: []byte{}}},
 
 	{"ParseMatchedValues", "\x30\x0d\x87\x02cn\xa3\x07\x04\x02sn\x04\x01x", control.MatchedValues{Items: []filter.Filter{
 		&filter.Present{Attribute: "cn"}, &filter.Equal{Attribute: "sn", Value: []byte("x")}}}},
@@ -145,7 +145,7 @@ func TestParseRefuses(t *testing.T) {
 		{"ParsePagedResults", "\x30\x09\x02\x05\x00\x80\x00\x00\x00\x04\x00", "2147483648"},
 		{"ParsePagedResults", "\x30\x03\x02\x01\x01", "OCTET STRING"},
 		{"ParseSortRequest", "\x30\x00", "it has no key"},
-		{"ParseViewRequest", "\x30\x06\x02\x01\x00\x02\x01\x00", "[1]"},
+		{"ParseVLVRequest", "\x30\x06\x02\x01\x00\x02\x01\x00", "[1]"},
 		{"ParseMatchedValues", "\x30\x06\xa0\x04\x87\x02cn", "a filter item"},
 		{"ParseAssertion", "\x30\x00", "a filter"},
 		{"ParseDereference", "\x30\x05\x30\x03\x04\x01a", "SEQUENCE"},

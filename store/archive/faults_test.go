@@ -80,7 +80,7 @@ func TestMissingPiece(t *testing.T) {
 	f.must(err)
 	f.must(f.place.Delete(ctx, x.Pieces[1].Name))
 	_, _, err = f.restore(0)
-	if err == nil || !strings.Contains(err.Error(), "--until "+f.revs[5].String()) {
+	if err == nil || !strings.Contains(err.Error(), "revision "+f.revs[5].String()+", can be restored") {
 		t.Error(err)
 	}
 	f.wantRestored(6, 6)

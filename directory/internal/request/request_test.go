@@ -19,7 +19,7 @@ import (
 // which may have come from another client.
 func TestEndKeepsNothing(t *testing.T) {
 	req := New(&Server{Log: slog.New(slog.DiscardHandler)})
-	kept := map[string]bool{"Server": true, "Response": true, "Seen": true}
+	kept := map[string]bool{"Server": true, "Response": true, "Seen": true, "Cost": true}
 	req.Session, req.ID, req.Who, req.Limits = &Session{}, 1, &settings.Identity{}, &settings.Limits{}
 	req.Controls.ManageDsaIT = true
 	req.Judge.By(&acl.Program{})
@@ -33,6 +33,7 @@ func TestEndKeepsNothing(t *testing.T) {
 	req.held, req.judged = []*partition.Snapshot{}, 1
 	req.Sink = noSink{}
 	req.Response.Code, req.Seen.Entries, req.Watched = op.Busy, 1, true
+	req.Cost.Candidates = 1
 	for i, v := 0, reflect.ValueOf(req).Elem(); i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
 			t.Errorf("the test does not set %s", v.Type().Field(i).Name)

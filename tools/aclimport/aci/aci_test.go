@@ -70,7 +70,7 @@ func TestTranslate(t *testing.T) {
 		{`opendj (targetattr!="modifyTimestamp")` + body, "r: allow everyone to show + except modifyTimestamp\nexact"},
 		{`(targetattr=cn)` + body, "r: allow everyone to show cn\nexact"},
 		{`(targetattr="cn" || "sn;lang-de")` + body, "r: allow everyone to show cn, sn;lang-de\nexact"},
-		{`389 (targetattr="telephoneN*")` + body, "r: allow everyone to show telephoneNumber\nnear\ntelephoneN* stands for the attributes that match it in the schema of now"},
+		{`389 (targetattr="telephoneN*")` + body, "r: allow everyone to show telephoneNumber\nnear\ntelephoneN* stands for the attributes that match it in the present schema"},
 		{`(targetattr="keys;read_keys")` + body, "not\nkeys;read_keys is no attribute description (RFC 4512, 2.5), so that no entry has it here"},
 		{body, "exact"}, // about no attributes
 		// cases about rights
