@@ -20,7 +20,7 @@ import (
 var parsers = map[string]func([]byte) (any, error){
 	"ParsePagedResults":         untyped(control.ParsePagedResults),
 	"ParseSortRequest":          untyped(control.ParseSortRequest),
-	"ParseVLVRequest":          untyped(control.ParseVLVRequest),
+	"ParseVLVRequest":           untyped(control.ParseVLVRequest),
 	"ParseMatchedValues":        untyped(control.ParseMatchedValues),
 	"ParseAssertion":            untyped(control.ParseAssertion),
 	"ParseDereference":          untyped(control.ParseDereference),
