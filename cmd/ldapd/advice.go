@@ -13,7 +13,7 @@ var advised = []struct {
 	err  error
 	with string
 }{
-	{archive.ErrTakenOver, "'ldapd backup --take-over' takes it over"},
+	{archive.ErrNotOwner, "'ldapd backup --take-over' takes it over"},
 	{archive.ErrNoIdentity, "the option is --identity"},
 	{txn.ErrIncomplete, "that was 'ldapd backup clone' or 'ldapd backup cut'"},
 	{syscall.EADDRINUSE, "the option is --listen"},

@@ -42,6 +42,9 @@ var (
 	// ErrNoState means that the archive contains no state that can be restored, or not
 	// the requested state.
 	ErrNoState = errors.New("the archive has no such state")
+	// ErrNotOwner means that a store continues an archive that was taken over only if it takes the
+	// archive over itself. The error is also an ErrTakenOver.
+	ErrNotOwner = errors.New("this one continues only if it takes the archive over")
 	// ErrNoIdentity means that no identity was given.
 	ErrNoIdentity = errors.New("name the file with the identity")
 	// ErrSealed means that an object cannot be read with the given identities.

@@ -65,11 +65,11 @@ func checkOwner(ctx context.Context, p Place, st *state) (ours bool, o *Owner, e
 	case o.Store != st.Store:
 		return false, o, fmt.Errorf("%w: it was begun by %s", ErrForeign, o.Server)
 	case o.Writer != st.Writer && !st.TakeOver && o.Promoted != 0:
-		return false, o, fmt.Errorf("%w by %s at %s, a standby that was promoted; this one continues only if it takes the archive over",
-			ErrTakenOver, o.Server, o.Since.Format(time.RFC3339))
+		return false, o, fmt.Errorf("%w by %s at %s, a standby that was promoted; %w",
+			ErrTakenOver, o.Server, o.Since.Format(time.RFC3339), ErrNotOwner)
 	case o.Writer != st.Writer && !st.TakeOver:
-		return false, o, fmt.Errorf("%w by %s at %s: this folder was copied, or the store was restored elsewhere; this one continues only if it takes the archive over",
-			ErrTakenOver, o.Server, o.Since.Format(time.RFC3339))
+		return false, o, fmt.Errorf("%w by %s at %s: this folder was copied, or the store was restored elsewhere; %w",
+			ErrTakenOver, o.Server, o.Since.Format(time.RFC3339), ErrNotOwner)
 	}
 	return o.Writer == st.Writer && o.Epoch == st.Epoch, o, nil
 }

@@ -31,7 +31,7 @@ func (e *SortError) Error() string { return e.Text }
 func ResolveOrder(req *request.Request) ([]partition.SortKey, error) {
 	s := req.Controls.Sort
 	if s == nil {
-		return nil, checkView(req, nil)
+		return nil, checkVLV(req, nil)
 	}
 	keys, problem := resolveSortKeys(s.Keys, req.Schema)
 	if problem != nil {
@@ -39,7 +39,7 @@ func ResolveOrder(req *request.Request) ([]partition.SortKey, error) {
 			return nil, err
 		}
 	}
-	return keys, checkView(req, keys)
+	return keys, checkVLV(req, keys)
 }
 
 // Unsorted reports to the client that results are not sorted. It returns an error if the
@@ -100,36 +100,36 @@ func resolveSortKey(asked *control.SortKey, sch *schema.Schema) (k partition.Sor
 	return partition.SortKey{Type: t, Options: entry.SortOptions(options), Rule: rule, Reverse: asked.Reverse}, nil
 }
 
-// ViewError returns the error that ends a search whose view is not available
+// VLVError returns the error that ends a search whose virtual list view is not available
 // (draft-ietf-ldapext-ldapv3-vlv-09, 6.2.1), and adds the response control.
-func ViewError(req *request.Request, code op.Code, format string, args ...any) error {
-	ViewResponse(req, control.VLVResponse{Code: code})
+func VLVError(req *request.Request, code op.Code, format string, args ...any) error {
+	RespondVLV(req, control.VLVResponse{Code: code})
 	return op.Errorf(op.VirtualListViewError, "virtual list view control: "+format, args...)
 }
 
-// ViewResponse adds the response control of a view.
-func ViewResponse(req *request.Request, v control.VLVResponse) {
+// RespondVLV adds the response control of a virtual list view.
+func RespondVLV(req *request.Request, v control.VLVResponse) {
 	req.Respond(control.OIDVLVResponse, v.Encode())
 }
 
-// checkView returns an error if a view is not possible with the request's controls, limits and
+// checkVLV returns an error if a view is not possible with the request's controls, limits and
 // access rules. If the view is impossible because the entries cannot be sorted, the sort
 // response control contains the reason.
-func checkView(req *request.Request, keys []partition.SortKey) error {
+func checkVLV(req *request.Request, keys []partition.SortKey) error {
 	v := req.Controls.Vlv
 	switch {
 	case v == nil:
 		return nil
 	case req.Controls.Sort == nil:
-		return ViewError(req, control.SortControlMissing, "it needs a sort control")
+		return VLVError(req, control.SortControlMissing, "it needs a sort control")
 	case keys == nil:
-		return ViewError(req, op.InappropriateMatching, "the entries cannot be sorted")
+		return VLVError(req, op.InappropriateMatching, "the entries cannot be sorted")
 	case !req.Judge.SortsAll(keys):
-		return ViewError(req, op.InsufficientAccessRights, "the access rules do not let you search by all that the list is sorted by")
+		return VLVError(req, op.InsufficientAccessRights, "the access rules do not let you search by all that the list is sorted by")
 	case req.Controls.Paged != nil:
-		return ViewError(req, op.UnwillingToPerform, "paged results are another way through the list: ask for one of them")
+		return VLVError(req, op.UnwillingToPerform, "paged results are another way through the list: ask for one of them")
 	case req.Limits.Page > 0 && v.Before+v.After >= req.Limits.Page:
-		return ViewError(req, op.AdminLimitExceeded, "a view of %d entries: the limit on page size is %d", v.Before+v.After+1, req.Limits.Page)
+		return VLVError(req, op.AdminLimitExceeded, "a view of %d entries: the limit on page size is %d", v.Before+v.After+1, req.Limits.Page)
 	}
 	return nil
 }

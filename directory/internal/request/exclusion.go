@@ -6,7 +6,7 @@ import (
 )
 
 // exclusions are the pairs of controls that exclude each other, besides those that are refused
-// with a result of their own: paged results with a view (checkView), a transaction with other
+// with a result of their own: paged results with a view (checkVLV), a transaction with other
 // identities (package write), and what the session of a branch excludes too (Enter). A pair is
 // refused even if none of its controls is critical. All other pairs are served.
 var exclusions = makeExclusions([][]string{

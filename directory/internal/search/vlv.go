@@ -16,10 +16,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-// viewContext returns a contextID: the revision of the list that the client sees, and a MAC
+// vlvContext returns a contextID: the revision of the list that the client sees, and a MAC
 // of the revision. As long as the client returns the contextID, all views of a search show
 // the same state.
-func viewContext(key []byte, r table.Revision) []byte {
+func vlvContext(key []byte, r table.Revision) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(r))
 	mac := hmac.New(sha256.New, key)
 	mac.Write(b)
@@ -34,11 +34,11 @@ func vlvRevision(req *request.Request, r *op.Search) (table.Revision, error) {
 	}
 	if len(v.Context) > 8 {
 		revision := table.Revision(binary.BigEndian.Uint64(v.Context))
-		if hmac.Equal(v.Context, viewContext(delivery.CookieKey(req, r), revision)) {
+		if hmac.Equal(v.Context, vlvContext(delivery.CookieKey(req, r), revision)) {
 			return revision, nil
 		}
 	}
-	return 0, delivery.ViewError(req, op.ProtocolError, "the contextID does not fit this search: begin again without one")
+	return 0, delivery.VLVError(req, op.ProtocolError, "the contextID does not fit this search: begin again without one")
 }
 
 // runVLV sends the part of the sorted list that the control asks for.
@@ -46,7 +46,7 @@ func (st *Stream) runVLV(ctx context.Context) error {
 	req := st.Req
 	ids, err := st.list(ctx)
 	if errors.Is(err, errSortMemory) {
-		return delivery.ViewError(req, op.AdminLimitExceeded, "%s", req.Limits.SortBytesText())
+		return delivery.VLVError(req, op.AdminLimitExceeded, "%s", req.Limits.SortBytesText())
 	}
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (st *Stream) runVLV(ctx context.Context) error {
 	if len(ids) == 0 {
 		target = 0
 	}
-	delivery.ViewResponse(req, control.VLVResponse{Target: target, Count: len(ids), Context: viewContext(delivery.CookieKey(req, st.R), st.Req.Snapshot.Revision())})
+	delivery.RespondVLV(req, control.VLVResponse{Target: target, Count: len(ids), Context: vlvContext(delivery.CookieKey(req, st.R), st.Req.Snapshot.Revision())})
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (st *Stream) target(ctx context.Context, ids []entry.ID) (int, error) {
 	case v.Value != nil:
 		return st.targetOf(ctx, ids, v.Value)
 	case v.Offset < 1 || v.Count > 0 && v.Offset > v.Count || v.Count == 0 && v.Offset > max(len(ids), 1):
-		return 0, delivery.ViewError(st.Req, control.OffsetRangeError, "there is no entry %d of %d", v.Offset, max(v.Count, len(ids)))
+		return 0, delivery.VLVError(st.Req, control.OffsetRangeError, "there is no entry %d of %d", v.Offset, max(v.Count, len(ids)))
 	case len(ids) == 0 || v.Offset == 1 && v.Count != 1:
 		return 0, nil
 	case v.Offset == v.Count:
@@ -95,7 +95,7 @@ func (st *Stream) targetOf(ctx context.Context, ids []entry.ID, value []byte) (i
 	k := &st.keys[0]
 	bound, err := k.Bound(value)
 	if err != nil {
-		return 0, delivery.ViewError(st.Req, op.InappropriateMatching, "%s: %v", k.Type.Name(), err)
+		return 0, delivery.VLVError(st.Req, op.InappropriateMatching, "%s: %v", k.Type.Name(), err)
 	}
 	var failed error
 	at := sort.Search(len(ids), func(i int) bool {

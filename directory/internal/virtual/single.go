@@ -36,7 +36,7 @@ func searchSingle(ctx context.Context, req *request.Request, r *op.Search, sink 
 		delivery.PagedResponse(req, nil)
 	}
 	if req.Controls.Vlv != nil {
-		return delivery.ViewError(req, op.UnwillingToPerform, "this entry is alone and no list")
+		return delivery.VLVError(req, op.UnwillingToPerform, "this entry is alone and no list")
 	}
 	below := r.Scope == op.SingleLevel || r.Scope == op.Subordinates
 	if below || req.Controls.Visible.Hides(req.Known, &v.Entry) || !v.matches(req, v.prepare(ctx, req, r.Filter)) {

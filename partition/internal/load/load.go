@@ -536,7 +536,7 @@ func (w *LoadWriter) Write(t table.Table, ms ...table.Mutation) {
 	w.buffers[t] = append(w.buffers[t], ms...)
 }
 
-// Stale does nothing: a load makes all caches invalid, and no cache contains postings of an
+// InvalidatePosting does nothing: a load makes all caches invalid, and no cache contains postings of an
 // index that is being filled.
 func (w *LoadWriter) InvalidatePosting(uint64) {}
 

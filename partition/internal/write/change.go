@@ -16,7 +16,7 @@ type writer interface {
 	Write(t table.Table, ms ...table.Mutation)
 	// Position returns a new position, which is greater than all earlier positions.
 	Position() master.Position
-	// Stale records the hash of an index value whose cached posting the change makes invalid
+	// InvalidatePosting records the hash of an index value whose cached posting the change makes invalid
 	// (see catalog.PostingHash).
 	InvalidatePosting(value uint64)
 	// Claim records a unique value that the entry with the given id now has.

@@ -15,6 +15,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/store/pause"
 )
 
 // The times of sending. Tests change them.
@@ -63,7 +65,7 @@ func (e *exporter) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) er
 		batch[i] = withoutNames(x)
 	}
 	result := "sent"
-	for pause := e.retry; ; pause = min(2*pause, longestPause) {
+	for wait := e.retry; ; wait = min(2*wait, longestPause) {
 		last := e.stopping.Err() != nil
 		err := e.Exporter.ExportSpans(ctx, batch)
 		e.note(err)
@@ -74,10 +76,7 @@ func (e *exporter) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) er
 			result = "dropped"
 			break
 		}
-		select {
-		case <-e.stopping.Done():
-		case <-time.After(pause):
-		}
+		_ = pause.For(e.stopping, wait)
 	}
 	e.spans.WithLabelValues(result).Add(float64(len(batch)))
 	return nil
