@@ -12,7 +12,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -36,7 +37,7 @@ func newServerPolling(t *testing.T, s table.Store, poll time.Duration) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close(context.Background()) })
-	if err := configure.SetSuffixes(t.Context(), p, []string{"dc=example,dc=com"}); err != nil {
+	if err := onlineschema.SetSuffixes(t.Context(), p, []string{"dc=example,dc=com"}); err != nil {
 		t.Fatal(err)
 	}
 	c := &client{t: t, p: p, d: newDirectory(t, p, directory.Options{})}
@@ -155,7 +156,7 @@ func entryUUID(c *client, name string) string {
 
 // namedBy returns the id of the entry that a rule names.
 func namedBy(t *testing.T, p *partition.Partition, i int) string {
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	for _, r := range s.Access().Rules {
 		if strings.HasPrefix(r.Text, fmt.Sprintf("r%d:", i)) {

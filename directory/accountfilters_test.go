@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -72,7 +73,7 @@ func TestAccountFilters(t *testing.T) {
 	for who, session := range map[string]*directory.Session{"administrator": s, "auditor": auditor} {
 		shown := map[string]*entry.Entry{}
 		values := map[string][][]byte{}
-		snapshot := p.Snapshot()
+		snapshot := state.Newest(p)
 		sch := snapshot.Schema()
 		snapshot.Close()
 		all := &op.Search{Base: "dc=example,dc=com", Scope: op.WholeSubtree, Filter: &filter.Present{Attribute: "objectClass"}, Attributes: append([]string{"uid"}, names...)}

@@ -19,13 +19,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 )
 
 // RecommendedPolicy returns the default password policy that new directories begin with.
-func RecommendedPolicy() (policy []configure.PolicyAttribute) {
+func RecommendedPolicy() (policy []catalog.PolicyAttribute) {
 	for _, v := range account.Recommended {
-		policy = configure.AddPolicyValue(policy, v.Name, v.Value)
+		policy = catalog.AddPolicyValue(policy, v.Name, v.Value)
 	}
 	return policy
 }

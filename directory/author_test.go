@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	feed "github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 // TestLongSpellingOfAuthor checks that the journal has the author's name as the entry has it,
@@ -18,10 +19,10 @@ func TestLongSpellingOfAuthor(t *testing.T) {
 	c.must("modify", "dn: uid=p1,ou=people,dc=example,dc=com", "replace sn: a")
 	c.must("bind", "dn: "+admin, "password: secret")
 	c.must("modify", "dn: uid=p1,ou=people,dc=example,dc=com", "replace sn: b", "control: proxied dn:uid="+long+" critical")
-	s := c.p.Snapshot()
+	s := state.Newest(c.p)
 	defer s.Close()
 	var by []string
-	for ch, err := range feed.Shown(t.Context(), s, nil) {
+	for ch, err := range changestream.Shown(t.Context(), s, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 )
 
 // nowhere is a sink that counts the entries that it receives.
@@ -31,7 +32,7 @@ func crowd(b *testing.B) *directory.Session {
 	p := newPartition(b)
 	d := newDirectory(b, p, directory.Options{})
 	ctx := context.Background()
-	_, err := p.Update(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
+	_, err := write.Update(ctx, p, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
 		add := func(name string, ls ...line) error {
 			parsed, err := dn.Parse(name)
 			if err != nil {
@@ -48,11 +49,7 @@ func crowd(b *testing.B) *directory.Session {
 		}
 		for i := range people {
 			id := fmt.Sprintf("u%04d", i)
-			if err := add("uid="+id+",ou=people,dc=example,dc=com", line{"objectClass", "inetOrgPerson"}, line{"uid", id},
-				line{"cn", "Name " + id}, line{"sn", id}, line{"mail", id + "@example.com"}, line{"l", "Town"},
-				line{"departmentNumber", fmt.Sprint(i % 100)}, line{"telephoneNumber", "+1 555 0100"},
-				line{"employeeNumber", fmt.Sprint(i)}, line{"title", "Person"}, line{"description", "about " + id},
-				line{"userPassword", adminPassword}); err != nil {
+			if err := add("uid="+id+",ou=people,dc=example,dc=com", line{"objectClass", "inetOrgPerson"}, line{"uid", id}, line{"cn", "Name " + id}, line{"sn", id}, line{"mail", id + "@example.com"}, line{"l", "Town"}, line{"departmentNumber", fmt.Sprint(i % 100)}, line{"telephoneNumber", "+1 555 0100"}, line{"employeeNumber", fmt.Sprint(i)}, line{"title", "Person"}, line{"description", "about " + id}, line{"userPassword", adminPassword}); err != nil {
 				return err
 			}
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -51,7 +51,7 @@ func newBranched(t *testing.T, s table.Store, o directory.Options) (*partition.P
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close(ctx) })
-	if err := configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
+	if err := onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
 		t.Fatal(err)
 	}
 	return p, newDirectory(t, p, o)
@@ -126,10 +126,7 @@ func TestBranchEndsBeneath(t *testing.T) {
 				all.Wait()
 				ended(t, s, &op.Delete{Name: "cn=b,cn=branches"})
 			}
-			if _, err := maintain.Verify(t.Context(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
-				t.Error(f)
-				return nil
-			}}); err != nil {
+			if _, err := verify.Verify(t.Context(), p, verify.Options{Found: func(f *verify.Finding) error { t.Error(f); return nil }}); err != nil {
 				t.Error(err)
 			}
 		})

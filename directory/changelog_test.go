@@ -14,12 +14,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // changesOf makes a search, usually of the changelog or of the monitor. It returns the
@@ -157,7 +157,7 @@ func testChangeNumbers(t *testing.T, s table.Store, cs ...*client) {
 		c.addPerson(uid)
 		c.must("modify", "dn: uid="+uid+",dc=example,dc=com", "replace sn: "+fmt.Sprint(i))
 		c.must("modifydn", "dn: uid="+uid+",dc=example,dc=com", "rdn: uid=n"+fmt.Sprint(i))
-		_, err := c.p.Update(t.Context(), partition.By{Name: admin}, func(tx *partition.Tx) error {
+		_, err := write.Update(t.Context(), c.p, partition.By{Name: admin}, func(tx *partition.Tx) error {
 			for j := range 5 {
 				if _, err := tx.Add(t.Context(), mustName(t, fmt.Sprintf("cn=%d-%d,dc=example,dc=com", i, j)), attributes(lines("objectClass: device")), false); err != nil {
 					return err
@@ -184,10 +184,10 @@ func testChangeNumbers(t *testing.T, s table.Store, cs ...*client) {
 	// After half of the history is removed, the other half has the same numbers. The second
 	// server has not counted before.
 	kept := len(all) / 2
-	if _, err := maintain.Collect(t.Context(), cs[0].p, maintain.CollectOptions{Retention: time.Since(all[kept-1].at.Time())}); err != nil {
+	if _, err := cs[0].p.DB.Collect(t.Context(), txn.CollectOptions{Retention: time.Since(all[kept-1].at.Time())}); err != nil {
 		t.Fatal(err)
 	}
-	for all[0].at <= past.Horizon(cs[0].p) {
+	for all[0].at <= cs[0].p.DB.Horizon() {
 		all = all[1:]
 	}
 	if len(cs) == 1 { // the store has one server at a time
@@ -252,7 +252,7 @@ func TestSharedNumber(t *testing.T) {
 	for _, uid := range []string{"a", "b"} {
 		c.addPerson(uid)
 	}
-	_, err := c.p.Update(t.Context(), partition.By{Name: admin}, func(tx *partition.Tx) error {
+	_, err := write.Update(t.Context(), c.p, partition.By{Name: admin}, func(tx *partition.Tx) error {
 		for _, uid := range []string{"a", "b"} {
 			name := mustName(t, "uid="+uid+",dc=example,dc=com")
 			if err := tx.Modify(t.Context(), name, changes(lines("replace title: T"))); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -304,7 +305,7 @@ func (p *twins) compareChange(c *client, change string, shown []string) {
 // sightAt returns what the user is shown of an entry at a revision, or "". It leaves out
 // collective attributes, which the changelog does not show as changes of the entry.
 func (p *twins) sightAt(c *client, r table.Revision, id string) string {
-	s, err := c.p.At(p.t.Context(), r)
+	s, err := state.At(p.t.Context(), c.p, r)
 	if err != nil {
 		p.t.Fatal(err)
 	}

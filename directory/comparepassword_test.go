@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 )
 
 // setRules puts access rules into force.
@@ -18,7 +18,7 @@ func setRules(t testing.TB, p *partition.Partition, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = configure.SetAccess(t.Context(), p, partition.By{}, func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
+	err = onlineschema.SetAccess(t.Context(), p, partition.By{}, func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
 		return access.Store(t.Context(), s, rules)
 	})
 	if err != nil {

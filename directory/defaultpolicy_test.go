@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 const configDN = "cn=config"
@@ -59,7 +59,7 @@ func TestDefaultPolicy(t *testing.T) {
 		t.Errorf("the entry names the default: %v", &r.Result)
 	}
 
-	before := p.Snapshot()
+	before := state.Newest(p)
 	defer before.Close()
 	serve(t, s, &op.Delete{Name: policyDN})
 	serve(t, s, &op.Modify{Name: configDN, Changes: changes([]line{{"delete objectClass", "pwdPolicy"}, {"delete pwdAttribute", ""}, {"delete pwdLockout", ""},
@@ -67,10 +67,10 @@ func TestDefaultPolicy(t *testing.T) {
 	if got := valuesOf(t, s, bobDN, "pwdPolicySubentry"); got != nil {
 		t.Errorf("no policy any more: %q", got)
 	}
-	now := p.Snapshot()
+	now := state.Newest(p)
 	defer now.Close()
-	if configure.DefaultPolicy(before) == nil || configure.DefaultPolicy(now) != nil {
-		t.Errorf("the policy: before %v, now %v", configure.DefaultPolicy(before), configure.DefaultPolicy(now))
+	if before.Catalog.Policy == nil || now.Catalog.Policy != nil {
+		t.Errorf("the policy: before %v, now %v", before.Catalog.Policy, now.Catalog.Policy)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestDefaultPolicy(t *testing.T) {
 func TestDefaultPolicyIsChecked(t *testing.T) {
 	_, p, s := withPolicy(t)
 	setDefault(t, s, line{"pwdMaxAge", "100"})
-	since := p.Snapshot()
+	since := state.Newest(p)
 	defer since.Close()
 	for _, c := range []struct {
 		change []line
@@ -104,9 +104,9 @@ func TestDefaultPolicyIsChecked(t *testing.T) {
 			t.Errorf("%q: %v", c.change, &r.Result)
 		}
 	}
-	now := p.Snapshot()
+	now := state.Newest(p)
 	defer now.Close()
-	if configure.DefaultPolicy(now) != configure.DefaultPolicy(since) || now.Access() != since.Access() {
+	if now.Catalog.Policy != since.Catalog.Policy || now.Access() != since.Access() {
 		t.Errorf("a change that was refused changed the settings")
 	}
 	serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdReset", "TRUE"}})})

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
 )
 
 // TestDeleteLargeTree checks that a tree that is too large for one commit is deleted in
@@ -18,7 +18,7 @@ import (
 func TestDeleteLargeTree(t *testing.T) {
 	const n = 5200
 	d, s := newPeople(t, 0)
-	l, err := transfer.Load(t.Context(), directory.PartitionOf(d), transfer.LoadOptions{})
+	l, err := load.Load(t.Context(), directory.PartitionOf(d), load.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestDeleteLargeTree(t *testing.T) {
 // stays.
 func TestDeleteNamedTree(t *testing.T) {
 	const devices, groups = 300, 20 // 6,000 values
-	p := newPartitionWith(t, partition.Options{References: configure.DefaultReferences()})
+	p := newPartitionWith(t, partition.Options{References: catalog.DefaultReferences()})
 	d := newDirectory(t, p, directory.Options{})
 	c := &client{t: t, p: p, d: d, s: d.NewSession(nil)}
 	c.must("bind", "dn: "+admin, "password: secret")

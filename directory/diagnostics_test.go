@@ -15,7 +15,7 @@ import (
 )
 
 // diagnosing lists the packages whose diagnostics are sent to clients.
-var diagnosing = []string{".", "../ldap/control", "../ldap/server", "../partition/internal", "access", "acl"}
+var diagnosing = []string{".", "../ldap/control", "../ldap/server", "../partition", "access", "acl"}
 
 // TestDiagnostics compares all diagnostics with testdata/diagnostics.txt. The file lists
 // all diagnostics so that a reader can read one after another, and so that every change

@@ -25,9 +25,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
@@ -57,7 +57,7 @@ func newPartitionWith(t testing.TB, o partition.Options) *partition.Partition {
 		p.Close(ctx)
 		s.Close()
 	})
-	if err := configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
+	if err := onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -168,7 +168,7 @@ func (c *client) command(td *datadriven.TestData) string {
 		return ""
 	}
 	if td.Cmd == "checkpoint" {
-		if _, err := maintain.Checkpoint(c.t.Context(), c.p, td.Input); err != nil {
+		if _, err := c.p.DB.Checkpoint(c.t.Context(), td.Input); err != nil {
 			td.Fatalf(c.t, "%v", err)
 		}
 		return ""
@@ -178,13 +178,13 @@ func (c *client) command(td *datadriven.TestData) string {
 		return ""
 	}
 	if td.Cmd == "context" {
-		if err := configure.AddSuffixes(c.t.Context(), c.p, []string{td.Input}); err != nil {
+		if err := onlineschema.AddSuffixes(c.t.Context(), c.p, []string{td.Input}); err != nil {
 			td.Fatalf(c.t, "%v", err)
 		}
 		return ""
 	}
 	if td.Cmd == "keep" {
-		if err := views.Update(c.t.Context(), c.p); err != nil {
+		if err := materialized.Update(c.t.Context(), c.p); err != nil {
 			td.Fatalf(c.t, "%v", err)
 		}
 		return ""
@@ -216,7 +216,7 @@ func (c *client) setRules(td *datadriven.TestData) {
 	if err != nil {
 		td.Fatalf(c.t, "%v", err)
 	}
-	err = configure.SetAccess(c.t.Context(), c.p, partition.By{}, func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
+	err = onlineschema.SetAccess(c.t.Context(), c.p, partition.By{}, func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
 		return access.Store(c.t.Context(), s, placed)
 	})
 	if err != nil {
@@ -477,7 +477,7 @@ func (c *client) printControl(b *strings.Builder, control *op.Control) {
 	if control.OID == namedControls["token"].oid {
 		c.token = string(control.Value)
 		r, err := revision.Parse(c.token)
-		now := c.p.Snapshot()
+		now := state.Newest(c.p)
 		defer now.Close()
 		fmt.Fprintf(b, "token: of the newest commit %v, %v\n", r == now.Revision(), err)
 		return

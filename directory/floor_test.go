@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/ldap/ber"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // refreshed requests a refresh and returns the names received, the cookie and the result.
@@ -48,7 +48,7 @@ func TestCookiesBelowTheFloor(t *testing.T) {
 		t.Fatalf("what has changed: %q, %v", names, result)
 	}
 
-	if _, err := maintain.Collect(t.Context(), p, maintain.CollectOptions{}); err != nil {
+	if _, err := p.DB.Collect(t.Context(), txn.CollectOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	_, _, result = page(t, s, devices("(objectClass=device)"), 2, pages)

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/usage"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
@@ -97,21 +98,21 @@ func TestUsageOfDeletedAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := p.Snapshot()
+	state := state.Newest(p)
 	at, err := state.Find(t.Context(), name)
 	state.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
 	tries := 0
-	_, err = usage.Update(t.Context(), p, func(tx *usage.Tx) error {
-		if err := tx.Begin(t.Context(), at.ID); err != nil {
+	_, err = write.UpdateHot(t.Context(), p, func(tx *partition.Tx) error {
+		if err := tx.BeginHot(t.Context(), at.ID); err != nil {
 			return err
 		}
 		if tries++; tries == 1 {
 			serve(t, s, &op.Delete{Name: annDN})
 		}
-		tx.Stamp(at.ID, tx.Schema().Attribute("pwdFailureTime"))
+		tx.StampHot(at.ID, tx.Schema().Attribute("pwdFailureTime"))
 		return nil
 	})
 	if !partition.Is(err, partition.NoSuchEntry) {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -48,7 +48,7 @@ func TestGroupsAreReadTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close(ctx)
-	if err := configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
+	if err := onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
 		t.Fatal(err)
 	}
 	s := newDirectory(t, p, directory.Options{}).NewSession(nil)

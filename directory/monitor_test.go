@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -174,7 +175,7 @@ func TestMonitorKeepsNoState(t *testing.T) {
 
 // oldestOf returns the revision of the oldest state in use.
 func oldestOf(p *partition.Partition) table.Revision {
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
-	return s.State().Keeper.DB.Oldest()
+	return s.Keeper.DB.Oldest()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
@@ -100,7 +101,7 @@ func (c *client) holdUpdate() {
 	begin := sync.OnceFunc(func() { close(began) })
 	go func() {
 		defer close(ended)
-		c.p.Update(context.Background(), partition.By{Name: "held"}, func(*partition.Tx) error {
+		write.Update(context.Background(), c.p, partition.By{Name: "held"}, func(*partition.Tx) error {
 			begin()
 			<-end
 			return context.Canceled

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/ber"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 )
 
 var (
@@ -164,7 +164,7 @@ func (p *twins) bindAs(name string) {
 // generator hidden produces the rest.
 func (p *twins) fill(c *client, seen, hidden *rand.Rand) {
 	f := filler{p, c, seen, hidden}
-	follow(p.t, c.p, configure.Reference{Attribute: "seeAlso"})
+	follow(p.t, c.p, catalog.Reference{Attribute: "seeAlso"})
 	f.add(leakBase, "objectClass: domain")
 	for _, ou := range []string{"people", "groups", "secret", "drop", "misc"} {
 		f.add("ou="+ou+","+leakBase, "objectClass: organizationalUnit")

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 // TestNoLeakRandom is TestNoLeak with random rules. The two directories of a pair are equal
@@ -84,7 +85,7 @@ var concealed = []string{"description", "street", "title", "employeeNumber", "de
 func (p *twins) conceal() (changed int) {
 	c := p.sides[1]
 	ctx := p.t.Context()
-	s := c.p.Snapshot()
+	s := state.Newest(c.p)
 	defer s.Close()
 	var programs []*acl.Program
 	for _, name := range []string{"", "uid=me,ou=people," + leakBase} {
@@ -176,7 +177,7 @@ func TestNobodyModifies(t *testing.T) {
 	for _, who := range []string{admin, "uid=me,dc=example,dc=com"} {
 		password := map[bool]string{true: "secret", false: "p"}[who == admin]
 		c.must("bind", "dn: "+who, "password: "+password)
-		s := c.p.Snapshot()
+		s := state.Newest(c.p)
 		for _, a := range s.Schema().Attributes() {
 			if !a.NoUserModification {
 				continue

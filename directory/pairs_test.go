@@ -15,7 +15,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/ldap/wire"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -110,7 +109,7 @@ func newPairWorld(t *testing.T) *pairWorld {
 	w.do(&op.Add{Name: "cn=1,ou=a,dc=example,dc=com", Attributes: attributes(lines("objectClass: device" + common))})
 	w.do(&op.Add{Name: "cn=sub,ou=a,dc=example,dc=com", Attributes: attributes(lines("objectClass: subentry\nsubtreeSpecification: {}" + common))})
 	w.do(&op.Add{Name: "cn=ref,ou=a,dc=example,dc=com", Attributes: attributes(lines("objectClass: referral\nobjectClass: extensibleObject\nref: ldap://h/cn=x"))}, op.Control{OID: control.OIDManageDsaIT})
-	if _, err := maintain.Checkpoint(t.Context(), p, "then"); err != nil {
+	if _, err := p.DB.Checkpoint(t.Context(), "then"); err != nil {
 		t.Fatal(err)
 	}
 	w.do(&op.Add{Name: "cn=b,cn=branches", Attributes: values("objectClass", "branch")})

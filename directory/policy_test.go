@@ -16,7 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	feed "github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -476,7 +477,7 @@ func stamps(t *testing.T, s *directory.Session) []string {
 }
 
 func revisionOf(p *partition.Partition) table.Revision {
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	return s.Revision()
 }
@@ -484,9 +485,9 @@ func revisionOf(p *partition.Partition) table.Revision {
 // commitsAfter counts the commits since a revision.
 func commitsAfter(t *testing.T, p *partition.Partition, since table.Revision) (n int) {
 	t.Helper()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
-	for _, err := range s.State().At.CommitsAfter(context.Background(), since) {
+	for _, err := range s.At.CommitsAfter(context.Background(), since) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -501,9 +502,9 @@ func shownAfter(t *testing.T, p *partition.Partition) func() int {
 	t.Helper()
 	since := revisionOf(p)
 	return func() (n int) {
-		s := p.Snapshot()
+		s := state.Newest(p)
 		defer s.Close()
-		for _, err := range feed.ShownAfter(t.Context(), s, since) {
+		for _, err := range changestream.ShownAfter(t.Context(), s, since) {
 			if err != nil {
 				t.Fatal(err)
 			}

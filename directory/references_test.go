@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 )
 
 // follow indexes the attribute of a reference, and makes its values follow the entries that they name.
-func follow(t testing.TB, p *partition.Partition, r configure.Reference) {
+func follow(t testing.TB, p *partition.Partition, r catalog.Reference) {
 	t.Helper()
-	indexes := append(p.Config().Indexes, configure.Index{Attribute: r.Attribute, Layout: configure.RowLayout})
-	if err := configure.SetIndexes(context.Background(), p, indexes); err != nil {
+	indexes := append(p.Config().Indexes, catalog.Index{Attribute: r.Attribute, Layout: catalog.RowLayout})
+	if err := onlineschema.SetIndexes(context.Background(), p, indexes); err != nil {
 		t.Fatal(err)
 	}
-	if err := configure.SetReference(context.Background(), p, r, true); err != nil {
+	if err := onlineschema.SetReferences(context.Background(), p, []catalog.Reference{r}, true); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -29,7 +30,7 @@ func TestReferencesNameWhatIsSeen(t *testing.T) {
 	const base = ",dc=example,dc=com"
 	for _, mustExist := range []bool{false, true} {
 		c := newClient(t)
-		follow(t, c.p, configure.Reference{Attribute: "seeAlso", MustExist: mustExist})
+		follow(t, c.p, catalog.Reference{Attribute: "seeAlso", MustExist: mustExist})
 		c.must("bind", "dn: "+admin, "password: secret")
 		c.must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
 		for _, ou := range []string{"secret", "open"} {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/ldap/server/certstest"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 )
 
 // A simPeer is a simulated connection of a client.
@@ -289,7 +289,7 @@ func TestScramOfAdministrator(t *testing.T) {
 // unknown names, whatever the passwords of the servers' administrators are.
 func TestFakeSaltsOfServersAgree(t *testing.T) {
 	p := newPartition(t)
-	secret, err := configure.Secret(t.Context(), p)
+	secret, err := write.Secret(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}

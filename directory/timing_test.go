@@ -21,7 +21,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 )
 
@@ -83,7 +83,7 @@ func newStrikeout(t *testing.T, n int) *strikeout {
 		x.p.Close(context.Background())
 		s.Close()
 	})
-	if err := configure.SetSuffixes(t.Context(), x.p, []string{"dc=example,dc=com"}); err != nil {
+	if err := onlineschema.SetSuffixes(t.Context(), x.p, []string{"dc=example,dc=com"}); err != nil {
 		t.Fatal(err)
 	}
 	passwords := auth.New(0, countedHasher{auth.Here, &x.hash})

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
@@ -24,7 +24,7 @@ func TestTokenLeadsToAnotherServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { p.Close(ctx) })
-		if err := configure.AddSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
+		if err := onlineschema.AddSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
 			t.Fatal(err)
 		}
 		s := newDirectory(t, p, directory.Options{}).NewSession(nil)

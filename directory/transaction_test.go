@@ -20,7 +20,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -116,7 +117,7 @@ func TestTransactionIsOneCommit(t *testing.T) {
 	for i := range 100 {
 		c.must("add", within(id, fmt.Sprintf("dn: cn=d%d,dc=example,dc=com", i), "objectClass: device")...)
 	}
-	before := c.p.Snapshot()
+	before := state.Newest(c.p)
 	defer before.Close()
 	if out := c.do("end", "id: "+id, "control: token"); out != "0\ntoken: of the newest commit true, <nil>\n" {
 		t.Fatalf("end: %s", out)
@@ -374,7 +375,7 @@ func TestBank(t *testing.T) {
 		}
 		t.Cleanup(func() { p.Close(context.Background()) })
 		if i == 0 {
-			if err := configure.SetSuffixes(t.Context(), p, []string{"dc=example,dc=com"}); err != nil {
+			if err := onlineschema.SetSuffixes(t.Context(), p, []string{"dc=example,dc=com"}); err != nil {
 				t.Fatal(err)
 			}
 		} else if err := p.CatchUp(t.Context()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 // secretsOf returns the secrets of an entry as the administrator sees them.
@@ -103,10 +104,10 @@ func TestNoKeysUnlessConfigured(t *testing.T) {
 	carl := "uid=carl,dc=example,dc=com"
 	serve(t, root, &op.Add{Name: carl, Attributes: person("carl", line{"userPassword", "carl"})})
 	none(carl)
-	before := directory.PartitionOf(d).Snapshot()
+	before := state.Newest(directory.PartitionOf(d))
 	defer before.Close()
 	bind(carl, "carl")
-	after := directory.PartitionOf(d).Snapshot()
+	after := state.Newest(directory.PartitionOf(d))
 	defer after.Close()
 	if before.Revision() != after.Revision() {
 		t.Error("a bind that had nothing to upgrade made a commit")

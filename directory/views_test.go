@@ -7,8 +7,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 )
 
 // withView returns an administrator's session in a directory that has the view
@@ -16,7 +16,7 @@ import (
 func withView(t *testing.T) *directory.Session {
 	t.Helper()
 	p := newPartition(t)
-	if err := configure.AddSuffixes(t.Context(), p, []string{"cn=views"}); err != nil {
+	if err := onlineschema.AddSuffixes(t.Context(), p, []string{"cn=views"}); err != nil {
 		t.Fatal(err)
 	}
 	s := newDirectory(t, p, directory.Options{Secret: []byte("k")}).NewSession(nil)
@@ -24,7 +24,7 @@ func withView(t *testing.T) *directory.Session {
 	serve(t, s, &op.Add{Name: "dc=example,dc=com", Attributes: attributes(lines("objectClass: domain\ndc: example"))})
 	serve(t, s, &op.Add{Name: "cn=views", Attributes: attributes(lines("objectClass: viewContainer"))})
 	serve(t, s, &op.Add{Name: "cn=a,cn=views", Attributes: attributes(lines("objectClass: totalsView\nviewBase: dc=example,dc=com\nviewGroup: dc\nviewTotal: count"))})
-	if err := views.Update(t.Context(), p); err != nil {
+	if err := materialized.Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	return s

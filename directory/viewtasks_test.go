@@ -12,9 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 )
 
 // TestViewTasks runs the commands in the tasks of docs/views.md twice: with views that are
@@ -32,7 +31,7 @@ func TestViewTasks(t *testing.T) {
 
 func runViewTasks(t *testing.T, tasks string, keep bool) {
 	p := newPartition(t)
-	if err := configure.AddSuffixes(t.Context(), p, []string{"cn=views"}); err != nil {
+	if err := onlineschema.AddSuffixes(t.Context(), p, []string{"cn=views"}); err != nil {
 		t.Fatal(err)
 	}
 	s := newDirectory(t, p, directory.Options{}).NewSession(nil)
@@ -53,12 +52,12 @@ func runViewTasks(t *testing.T, tasks string, keep bool) {
 				serve(t, s, request)
 			}
 			if keep {
-				if err := views.Update(t.Context(), p); err != nil {
+				if err := materialized.Update(t.Context(), p); err != nil {
 					t.Fatal(err)
 				}
 			}
 		case strings.HasPrefix(command, "ldapd checkpoint "):
-			if _, err := maintain.Checkpoint(t.Context(), p, words[2]); err != nil {
+			if _, err := p.DB.Checkpoint(t.Context(), words[2]); err != nil {
 				t.Fatal(err)
 			}
 		case words[0] == "ldapsearch":

@@ -1,7 +1,7 @@
 // Package index contains the code that all kinds of index share: the [Index] contract, the
 // codec of value keys, and the cell of every index row. A new kind of index needs a package
 // that implements the contract, and an element in the map kinds of package
-// partition/internal/catalog.
+// partition/catalog.
 //
 // The table of an attribute's index is called index_ATTR and has one family,
 //

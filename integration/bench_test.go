@@ -17,7 +17,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/store/journal"
@@ -36,9 +38,9 @@ func BenchmarkHBase(b *testing.B) {
 	cl := gohbase.NewClient(quorum, gohbase.RpcQueueSize(1), gohbase.Logger(slog.New(slog.DiscardHandler)))
 	defer cl.Close()
 	raw := prefix + "_master"
-	past := p.Snapshot() // the open snapshot keeps its revision readable for At
+	past := state.Newest(p) // the open snapshot keeps its revision readable for At
 	defer past.Close()
-	at, err := p.At(ctx, past.Revision()) // reads without the caches
+	at, err := state.At(ctx, p, past.Revision()) // reads without the caches
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func BenchmarkHBase(b *testing.B) {
 			return err
 		}},
 		{"base-cached", func(i int) error {
-			s := p.Snapshot()
+			s := state.Newest(p)
 			defer s.Close()
 			_, err := s.Entry(ctx, people[i%len(people)], false)
 			return err
@@ -98,7 +100,7 @@ func benchPeople(b *testing.B, p *partition.Partition) (ids []entry.ID) {
 		}
 	}
 	ctx := context.Background()
-	l, err := transfer.Load(ctx, p, transfer.LoadOptions{})
+	l, err := load.Load(ctx, p, load.Options{})
 	must(err)
 	must(l.Add(ctx, mustParse(suffix), benchAttributes("objectClass", "domain")))
 	for i := range 100 {
@@ -106,7 +108,7 @@ func benchPeople(b *testing.B, p *partition.Partition) (ids []entry.ID) {
 	}
 	_, err = l.Commit(ctx)
 	must(err)
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	for i := range 100 {
 		at, err := s.Find(ctx, mustParse(fmt.Sprintf("cn=%d,%s", i, suffix)))
@@ -125,16 +127,15 @@ func benchAttributes(pairs ...string) (as []op.PartialAttribute) {
 
 func benchModify(p *partition.Partition, dn, attribute string, i int) error {
 	ctx := context.Background()
-	_, err := p.Update(ctx, partition.By{Name: "cn=bench"}, func(tx *partition.Tx) error {
-		return tx.Modify(ctx, mustParse(dn), []op.Modification{{Kind: op.ModReplace,
-			PartialAttribute: benchAttributes(attribute, fmt.Sprint(i))[0]}})
+	_, err := write.Update(ctx, p, partition.By{Name: "cn=bench"}, func(tx *partition.Tx) error {
+		return tx.Modify(ctx, mustParse(dn), []op.Modification{{Kind: op.ModReplace, PartialAttribute: benchAttributes(attribute, fmt.Sprint(i))[0]}})
 	})
 	return err
 }
 
 func benchAdd(p *partition.Partition, dn string) error {
 	ctx := context.Background()
-	_, err := p.Update(ctx, partition.By{Name: "cn=bench"}, func(tx *partition.Tx) error {
+	_, err := write.Update(ctx, p, partition.By{Name: "cn=bench"}, func(tx *partition.Tx) error {
 		_, err := tx.Add(ctx, mustParse(dn), benchAttributes("objectClass", "person", "sn", "Person"), false)
 		return err
 	})

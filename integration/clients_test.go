@@ -39,7 +39,7 @@ func TestClients(t *testing.T) {
 }
 
 func runClients(t *testing.T, path, store string) {
-	load(t, store, example)
+	importInto(t, store, example)
 	// The length of a socket's path is limited, and paths below t.TempDir may be too long.
 	dir, err := os.MkdirTemp("", "ldapd")
 	if err != nil {

@@ -49,7 +49,7 @@ func TestConformance(t *testing.T) {
 func serveExample(t *testing.T) *process {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	return serve(t, store)
 }
 

@@ -34,7 +34,7 @@ func TestKill(t *testing.T) {
 	for _, kind := range storeKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			store := kind.make(t)
-			load(t, store, example)
+			importInto(t, store, example)
 			crowd := &crowd{}
 			for round := range *kills[kind.name] {
 				p := serve(t, store, "--lease", "2s")

@@ -51,7 +51,7 @@ func flip(t *testing.T, name string) {
 func TestDamagedStore(t *testing.T) {
 	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "store")
-	load(t, whole, peopleLDIF(t, damagedPeople))
+	importInto(t, whole, peopleLDIF(t, damagedPeople))
 	reindexed, salvaged := 0, 0
 	for _, file := range files(t, whole, "*.sst") {
 		store := filepath.Join(t.TempDir(), "store")

@@ -16,8 +16,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -61,16 +63,16 @@ func TestDifferential(t *testing.T) {
 
 // randomIndexes are indexes of both layouts, on attributes with different equality rules.
 // Filters on most other attributes need scans.
-var randomIndexes = []configure.Index{
-	{Attribute: "objectClass", Layout: configure.RowLayout},
-	{Attribute: "cn", Layout: configure.ColumnLayout},
-	{Attribute: "sn", Layout: configure.RowLayout},
-	{Attribute: "uidNumber", Layout: configure.RowLayout},
-	{Attribute: "gidNumber", Layout: configure.ColumnLayout},
-	{Attribute: "member", Layout: configure.ColumnLayout},
-	{Attribute: "telephoneNumber", Layout: configure.ColumnLayout},
-	{Attribute: "title", Layout: configure.RowLayout},
-	{Attribute: "postalAddress", Layout: configure.ColumnLayout},
+var randomIndexes = []catalog.Index{
+	{Attribute: "objectClass", Layout: catalog.RowLayout},
+	{Attribute: "cn", Layout: catalog.ColumnLayout},
+	{Attribute: "sn", Layout: catalog.RowLayout},
+	{Attribute: "uidNumber", Layout: catalog.RowLayout},
+	{Attribute: "gidNumber", Layout: catalog.ColumnLayout},
+	{Attribute: "member", Layout: catalog.ColumnLayout},
+	{Attribute: "telephoneNumber", Layout: catalog.ColumnLayout},
+	{Attribute: "title", Layout: catalog.RowLayout},
+	{Attribute: "postalAddress", Layout: catalog.ColumnLayout},
 }
 
 // directory is a partition with random entries. names lists the entries that bruteForce
@@ -126,7 +128,7 @@ var attributes = []string{"cn", "cn;lang-de", "cn;lang-de;x-y", "sn", "givenName
 	"uidNumber", "gidNumber", "member", "seeAlso", "postalAddress", "x121Address", "x500UniqueIdentifier", "jpegPhoto", "labeledURI", "title;lang-fr"}
 
 func (d *directory) update(f func(tx *partition.Tx) error) error {
-	_, err := d.p.Update(context.Background(), partition.By{Name: "cn=admin"}, f)
+	_, err := write.Update(context.Background(), d.p, partition.By{Name: "cn=admin"}, f)
 	return err
 }
 
@@ -336,7 +338,7 @@ func (d *directory) compare() {
 	f := d.filter(3)
 	base, scope := pick(d.r, d.names), op.Scope(d.r.IntN(4))
 	resolved := filter.Resolve(f, d.p.Schema())
-	s := d.p.Snapshot()
+	s := state.Newest(d.p)
 	defer s.Close()
 	want := d.bruteForce(s, base, scope, resolved)
 	at, err := s.Find(ctx, base)
@@ -344,7 +346,7 @@ func (d *directory) compare() {
 	q := partition.Query{Base: at.ID, Scope: scope, Filter: resolved}
 	got := d.search(s, q)
 	if !slices.Equal(got, want) {
-		plan, _ := maintain.Explain(ctx, s, q, false)
+		plan, _ := search.Explain(ctx, s, q, false)
 		d.t.Fatalf("seed %d: base %s, scope %d, filter %s\nfound   %q\nbrute   %q\nplan: %s", d.seed, base, scope, f, got, want, plan)
 	}
 	if len(want) > 0 {
@@ -357,7 +359,7 @@ func (d *directory) compare() {
 
 func (d *directory) search(s *partition.Snapshot, q partition.Query) []string {
 	names := []string{}
-	for r, err := range s.Search(context.Background(), q) {
+	for r, err := range search.Search(context.Background(), s, q) {
 		d.must(err)
 		names = append(names, r.Name.String())
 	}
@@ -370,7 +372,7 @@ func (d *directory) paged(s *partition.Snapshot, q partition.Query, want []strin
 	names := []string{}
 	for more := true; more; {
 		more = false
-		for r, err := range s.Search(context.Background(), q) {
+		for r, err := range search.Search(context.Background(), s, q) {
 			d.must(err)
 			names = append(names, r.Name.String())
 			q.After, more = bytes.Clone(r.Position), true
@@ -422,7 +424,7 @@ func (d *directory) withChildren(s *partition.Snapshot, e *entry.Entry) *entry.E
 	n, err := s.CountChildren(context.Background(), e.ID)
 	d.must(err)
 	below := 0
-	for _, err := range s.Search(context.Background(), partition.Query{Base: e.ID, Scope: op.Subordinates, Filter: filter.Const(filter.True), Only: []*schema.AttributeType{}}) {
+	for _, err := range search.Search(context.Background(), s, partition.Query{Base: e.ID, Scope: op.Subordinates, Filter: filter.Const(filter.True), Only: []*schema.AttributeType{}}) {
 		d.must(err)
 		below++
 	}

@@ -18,7 +18,7 @@ func TestDirsrv(t *testing.T) {
 		t.Skip("no 389-ds-base: ", err)
 	}
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, os.DevNull)
+	importInto(t, store, os.DevNull)
 	for _, args := range [][]string{
 		{"schema", "add", "--store", store, files},
 		{"import", "--store", store, "testdata/db2ldif.ldif"},

@@ -10,7 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
@@ -55,7 +56,7 @@ func openPrefix(t testing.TB, quorum, prefix string) table.Store {
 // openPartition makes an empty directory with the suffix and the given indexes. Every
 // index is a table, and HBase takes a while to create a table, so tests should use few
 // indexes.
-func openPartition(t testing.TB, s table.Store, indexes ...configure.Index) *partition.Partition {
+func openPartition(t testing.TB, s table.Store, indexes ...catalog.Index) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Indexes: indexes, Cache: 64 << 20})
@@ -63,7 +64,7 @@ func openPartition(t testing.TB, s table.Store, indexes ...configure.Index) *par
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close(ctx) })
-	if err := configure.SetSuffixes(ctx, p, []string{suffix}); err != nil {
+	if err := onlineschema.SetSuffixes(ctx, p, []string{suffix}); err != nil {
 		t.Fatal(err)
 	}
 	return p

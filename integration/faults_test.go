@@ -24,7 +24,7 @@ import (
 func TestStartFails(t *testing.T) {
 	t.Parallel()
 	served := filepath.Join(t.TempDir(), "store")
-	load(t, served, example)
+	importInto(t, served, example)
 	running := serve(t, served)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -82,7 +82,7 @@ func TestStartFails(t *testing.T) {
 			store := c.store
 			if store == "" {
 				store = filepath.Join(t.TempDir(), "store")
-				load(t, store, example)
+				importInto(t, store, example)
 			}
 			if c.damage != nil {
 				c.damage(t, store)
@@ -182,7 +182,7 @@ func TestUnwritableFolder(t *testing.T) {
 func TestDamagedTable(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	for _, name := range files(t, store, "*.sst") {
 		b, err := os.ReadFile(name)
 		if err != nil {
@@ -224,7 +224,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
 	store := filepath.Join(disk, "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store)
 	c := ldapChanger{p.admin()}
 	var acked []*person
@@ -304,7 +304,7 @@ func TestHBaseGone(t *testing.T) {
 	t.Parallel()
 	i := hbasetest.Own(t)
 	store := "hbase://" + i.Quorum() + "/" + hbasetest.Prefix(t)
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store, "--lease", "5s", "--status-listen", "http://127.0.0.1:0")
 	awaitWriter(t, p)
 	c := p.admin()

@@ -64,7 +64,7 @@ func awaitAdd(t *testing.T, c *ldap.Conn) {
 func TestFullDiskUntilSpace(t *testing.T) {
 	dir := smallDisk(t, 64<<20)
 	store := filepath.Join(dir, "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store, "--status-listen", "http://127.0.0.1:0")
 	c := p.admin()
 	wantHealth(t, p, "with space", 200, 200, 200)
@@ -107,7 +107,7 @@ func TestFullDiskUntilSpace(t *testing.T) {
 func TestReadOnlyMount(t *testing.T) {
 	dir := smallDisk(t, 64<<20)
 	store := filepath.Join(dir, "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestReadOnlyCopy(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	store := filepath.Join(dir, "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	for _, name := range append(files(t, store, "*"), dir, store, program.dir) {
 		if err := os.Chmod(name, 0o755); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 func TestGoLDAPInBranch(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store, "--listen", "ldap://127.0.0.1:0", "--listen", "ldap://127.0.0.1:0?branch=go")
 	c := p.admin()
 	defer c.Close()

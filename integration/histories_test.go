@@ -60,7 +60,7 @@ func (r *run) url(server int) string { return r.seats[server].process().url() }
 // server.
 func newRun(t *testing.T, store string, length time.Duration, arguments [servers][]string) *run {
 	r := &run{t: t, store: store, length: length, generations: int(length/generationTime) + 1}
-	load(t, store, example, r.objects())
+	importInto(t, store, example, r.objects())
 	for i := range r.seats {
 		r.seats[i].args = append([]string{"--lease", historiesLease.String()}, arguments[i]...)
 		r.sit(i)

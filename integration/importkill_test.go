@@ -23,7 +23,7 @@ func TestImportKilled(t *testing.T) {
 			t.Parallel()
 			people := map[string]int{"lsm": 20000, "hbase": 4000}[kind.name]
 			store := kind.make(t)
-			load(t, store, example)
+			importInto(t, store, example)
 			p := serve(t, store)
 			awaitWriter(t, p)
 			file := peopleFile(t, people)

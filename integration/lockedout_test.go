@@ -27,7 +27,7 @@ func newAttacked(t *testing.T) string {
 	for _, name := range []string{attackedDN, besideDN} {
 		text += fmt.Sprintf("dn: %s\nobjectClass: account\nobjectClass: simpleSecurityObject\nuserPassword: %s\n\n", name, lockoutPassword)
 	}
-	load(t, store, example, writeIn(t, t.TempDir(), "accounts.ldif", text))
+	importInto(t, store, example, writeIn(t, t.TempDir(), "accounts.ldif", text))
 	return store
 }
 

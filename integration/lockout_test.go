@@ -51,7 +51,7 @@ type guessed struct {
 func TestLockoutOnHBase(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
-	load(t, store, example, guessedEntries(t))
+	importInto(t, store, example, guessedEntries(t))
 	x := &guessing{fleet: newFleet(t, store)}
 	x.kinds[0].unit, x.kinds[0].bound = "ou=loose,"+suffix, lockoutFailures+servers-1
 	x.kinds[1].unit, x.kinds[1].bound = "ou=strict,"+suffix, lockoutFailures

@@ -20,7 +20,7 @@ func TestMembersTogether(t *testing.T) {
 	t.Parallel()
 	const group, each = "cn=all," + suffix, 20
 	store := storeKinds[1].make(t)
-	load(t, store, example, bigGroup(t, group))
+	importInto(t, store, example, bigGroup(t, group))
 	dir := t.TempDir()
 	var all [3]*process
 	for i := range all {

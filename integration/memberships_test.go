@@ -89,7 +89,7 @@ func TestMemberships(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			tree := newMembershipTree(*groupedPeople, r)
 			store := kind.make(t)
-			load(t, store, example, tree.write(t))
+			importInto(t, store, example, tree.write(t))
 			servers := []*process{serve(t, store)}
 			if kind.name == "hbase" {
 				servers = append(servers, serve(t, store))

@@ -52,7 +52,7 @@ var oldServers = []struct {
 
 func startOldLdapd(t *testing.T) *oldServer {
 	store := filepath.Join(t.TempDir(), "old")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store, "--admin-dn", slapdAdmin)
 	s := &oldServer{url: p.url(), admin: slapdAdmin}
 	s.restart = func() {

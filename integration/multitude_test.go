@@ -38,7 +38,7 @@ func TestMultitude(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			needFiles(t, multitude)
 			store := filepath.Join(t.TempDir(), "store")
-			load(t, store, example)
+			importInto(t, store, example)
 			f := newTLS(t)
 			p := serve(t, store, append(f.flags(), "--listen", scheme+"://127.0.0.1:0", "--listen", "ldap://127.0.0.1:0", "--limits-connections", "11000")...)
 			before := resident(t, p)
@@ -65,7 +65,7 @@ func TestMultitude(t *testing.T) {
 // alternately.
 func besideMultitude(t *testing.T, p *process) {
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	alone := serve(t, store)
 	there, here := wellBehavedAt(t, alone.urls[0]), wellBehavedAt(t, p.urls[len(p.urls)-1])
 	for range tries {

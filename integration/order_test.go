@@ -20,7 +20,7 @@ const (
 // pages apply to users, and not to the administrator.
 func TestOrderedLists(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store, "--limits-rules", "size=5 page=3 for users")
 	admin := p.admin()
 	people := orderedPeople(t, admin)

@@ -12,9 +12,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/lsm/lsmtest"
 )
@@ -114,7 +118,7 @@ func (h *history) person(uid string) *person {
 // load imports people who are members of no group.
 func (h *history) load(p *partition.Partition) {
 	ctx := context.Background()
-	l, err := transfer.Load(ctx, p, transfer.LoadOptions{By: partition.By{Name: adminDN}, Folder: h.t.TempDir(), Memory: 64 << 10})
+	l, err := load.Load(ctx, p, load.Options{By: partition.By{Name: adminDN}, Folder: h.t.TempDir(), Memory: 64 << 10})
 	h.must(err)
 	for i := range powerImport {
 		x := &person{uid: fmt.Sprintf("import-%d", i)}
@@ -132,7 +136,7 @@ func (h *history) check(d lsmtest.Disk) {
 	s, p := openOn(h.t, d.FS)
 	defer s.Close()
 	defer p.Close(context.Background())
-	verify(h.t, p)
+	sound(h.t, p)
 	seen := lookAt(h.t, p)
 	if seen == nil {
 		if d.Acked > 0 {
@@ -177,7 +181,7 @@ func openOn(t *testing.T, fs vfs.FS) (*lsm.Store, *partition.Partition) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, References: configure.DefaultReferences(), Cache: 1 << 20})
+	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, References: catalog.DefaultReferences(), Cache: 1 << 20})
 	if err != nil {
 		s.Close()
 		t.Fatal(err)
@@ -189,20 +193,14 @@ func openOn(t *testing.T, fs vfs.FS) (*lsm.Store, *partition.Partition) {
 // people and the group staffDN.
 func skeleton(p *partition.Partition) error {
 	ctx := context.Background()
-	if err := configure.SetSuffixes(ctx, p, []string{suffix}); err != nil {
+	if err := onlineschema.SetSuffixes(ctx, p, []string{suffix}); err != nil {
 		return err
 	}
-	_, err := p.Update(ctx, partition.By{Name: adminDN}, func(tx *partition.Tx) error {
+	_, err := write.Update(ctx, p, partition.By{Name: adminDN}, func(tx *partition.Tx) error {
 		for _, e := range []struct {
 			name string
 			as   map[string][]string
-		}{
-			{suffix, map[string][]string{"objectClass": {"organization", "dcObject"}, "o": {"Example"}}},
-			{peopleDN, map[string][]string{"objectClass": {"organizationalUnit"}}},
-			{alumniDN, map[string][]string{"objectClass": {"organizationalUnit"}}},
-			{"ou=groups," + suffix, map[string][]string{"objectClass": {"organizationalUnit"}}},
-			{staffDN, map[string][]string{"objectClass": {"groupOfNames"}, "member": {adminDN}}},
-		} {
+		}{{suffix, map[string][]string{"objectClass": {"organization", "dcObject"}, "o": {"Example"}}}, {peopleDN, map[string][]string{"objectClass": {"organizationalUnit"}}}, {alumniDN, map[string][]string{"objectClass": {"organizationalUnit"}}}, {"ou=groups," + suffix, map[string][]string{"objectClass": {"organizationalUnit"}}}, {staffDN, map[string][]string{"objectClass": {"groupOfNames"}, "member": {adminDN}}}} {
 			name, err := dn.Parse(e.name)
 			if err != nil {
 				return err
@@ -216,13 +214,10 @@ func skeleton(p *partition.Partition) error {
 	return err
 }
 
-// verify checks that a partition has no faults.
-func verify(t *testing.T, p *partition.Partition) {
+// sound checks that a partition has no faults.
+func sound(t *testing.T, p *partition.Partition) {
 	t.Helper()
-	_, err := maintain.Verify(context.Background(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
-		t.Error(f)
-		return nil
-	}})
+	_, err := verify.Verify(context.Background(), p, verify.Options{Found: func(f *verify.Finding) error { t.Error(f); return nil }})
 	if err != nil {
 		t.Error(err)
 	}
@@ -233,7 +228,7 @@ func verify(t *testing.T, p *partition.Partition) {
 func lookAt(t *testing.T, p *partition.Partition) *sight {
 	t.Helper()
 	ctx := context.Background()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	root, err := dn.Parse(suffix)
 	if err != nil {
@@ -245,7 +240,7 @@ func lookAt(t *testing.T, p *partition.Partition) *sight {
 	}
 	seen := &sight{map[string]map[string][]string{}, map[string]bool{}}
 	everybody := filter.Resolve(filter.MustParse("(|(uid=*)(member=*))"), p.Schema())
-	for r, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: everybody}) {
+	for r, err := range search.Search(ctx, s, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: everybody}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +271,7 @@ func (c partitionChanger) update(name string, f func(tx *partition.Tx, name dn.D
 	if err != nil {
 		return err
 	}
-	_, err = c.p.Update(context.Background(), partition.By{Name: adminDN}, func(tx *partition.Tx) error { return f(tx, parsed) })
+	_, err = write.Update(context.Background(), c.p, partition.By{Name: adminDN}, func(tx *partition.Tx) error { return f(tx, parsed) })
 	return err
 }
 

@@ -283,8 +283,8 @@ func ldapdRunAs(t testing.TB, as *syscall.Credential, args ...string) (output st
 	return string(b) + p.stderr.String(), status
 }
 
-// load imports files into a store that is not served.
-func load(t testing.TB, store string, files ...string) {
+// importInto imports files into a store that is not served.
+func importInto(t testing.TB, store string, files ...string) {
 	t.Helper()
 	args := append([]string{"import", "--store", store, "--suffix", suffix}, files...)
 	if out, status := ldapdRun(t, args...); status != 0 {

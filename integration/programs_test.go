@@ -62,7 +62,7 @@ func serveSecured(t *testing.T, files ...string) *secured {
 	t.Helper()
 	f := newTLS(t)
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, append([]string{example}, files...)...)
+	importInto(t, store, append([]string{example}, files...)...)
 	p := serve(t, store, append(f.flags(), "--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0")...)
 	return &secured{p, f, []way{
 		{"clear", []string{"URL=" + p.urls[0]}},

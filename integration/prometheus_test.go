@@ -44,7 +44,7 @@ func TestDashboard(t *testing.T) {
 	} {
 		t.Run(engine, func(t *testing.T) {
 			store := place(t)
-			load(t, store, example)
+			importInto(t, store, example)
 			f := newTLS(t)
 			p := serve(t, store, append(f.flags(), "--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0",
 				"--status-listen", "http://127.0.0.1:0", "--limits-connections-per-address", "8", "--log-slow", "1us", "--retention", "1m")...)

@@ -34,8 +34,8 @@ func TestRobustness(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
-	load(t, store, photos(t, 64))
+	importInto(t, store, example)
+	importInto(t, store, photos(t, 64))
 	p := serve(t, store, "--admin-password-hash", slowHash(t), "--admin-password-file", "")
 	for name, misbehave := range map[string]func(*testing.T, net.Conn, <-chan bool){
 		"never reads":          neverReads,
@@ -59,7 +59,7 @@ func TestRobustness(t *testing.T) {
 // clients of another address guess passwords.
 func TestBindBesideStorm(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store, "--admin-password-hash", slowHash(t), "--admin-password-file", "")
 	good := openFrom(t, p, "127.0.0.2")
 	defer good.Close()

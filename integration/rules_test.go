@@ -33,7 +33,7 @@ see: allow users to read objectClass, cn, uid
 func TestManyRules(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store)
 	c, err := dial(p.url(), jdoe, "opensesame")
 	if err != nil {
@@ -86,7 +86,7 @@ func TestManyRules(t *testing.T) {
 func TestRulesOfChangingEntries(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store)
 	admin := p.connect(adminDN, adminPassword)
 	const team = "cn=team,ou=groups,dc=example,dc=com"

@@ -43,7 +43,7 @@ type saslServer struct {
 func newSASL(t *testing.T) *saslServer {
 	s := &saslServer{files: newTLS(t), ldapi: "ldapi://" + strings.ReplaceAll(filepath.Join(t.TempDir(), "s"), "/", "%2F")}
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	signer := s.files.Server()
 	s.key = jose.JSONWebKey{Key: signer.PrivateKey, KeyID: "one"}
 	public, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{s.key.Public()}})

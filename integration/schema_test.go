@@ -25,7 +25,7 @@ const (
 // All servers must have the same schema in force, and no entry may violate this schema.
 func TestSchemaBesideWriters(t *testing.T) {
 	store := storeKinds[1].make(t)
-	load(t, store, example)
+	importInto(t, store, example)
 	s := &shelves{t: t, store: store}
 	for i := range s.servers {
 		s.start(i)

@@ -82,7 +82,7 @@ func (c *slowClient) read() *wiretest.Answer {
 func TestShutdown(t *testing.T) {
 	const n = 40
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example, photos(t, n))
+	importInto(t, store, example, photos(t, n))
 	p := serve(t, store, "--grace-period", patience.String(), "--status-listen", "http://127.0.0.1:0")
 	wantHealth(t, p, "serving", 200, 200, 200)
 	idle := p.admin()
@@ -129,7 +129,7 @@ func TestShutdown(t *testing.T) {
 // TestShutdownStuck checks that a client that reads nothing cannot prevent a shutdown.
 func TestShutdownStuck(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example, photos(t, 40))
+	importInto(t, store, example, photos(t, 40))
 	p := serve(t, store, "--grace-period", "100ms")
 	askForPhotos(t, p)
 	p.stop()
@@ -145,7 +145,7 @@ func TestRestart(t *testing.T) {
 	for _, kind := range storeKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			store := kind.make(t)
-			load(t, store, example)
+			importInto(t, store, example)
 			p := serve(t, store)
 			c := ldapChanger{p.admin()}
 			for i := range 20 {
@@ -174,7 +174,7 @@ func TestRestart(t *testing.T) {
 			if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			load(t, other, file)
+			importInto(t, other, file)
 			if again := export(t, other); again != before {
 				t.Errorf("import of an export:\n%s\nwant:\n%s", again, before)
 			}

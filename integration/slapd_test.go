@@ -30,7 +30,7 @@ func TestSlapd(t *testing.T) {
 	t.Parallel()
 	theirs := startSlapd(t)
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store, "--admin-dn", slapdAdmin)
 	admin := func(url string) *ldap.Conn {
 		c, err := dial(url, slapdAdmin, adminPassword)
@@ -141,7 +141,7 @@ func answerOf(err error) *answer {
 	return a
 }
 
-func search(base string, scope, deref, limit int, filter string, attributes []string, controls ...ldap.Control) question {
+func searching(base string, scope, deref, limit int, filter string, attributes []string, controls ...ldap.Control) question {
 	q := question{name: fmt.Sprintf("search of %s, scope %d, deref %d, limit %d, %s %v", base, scope, deref, limit, filter, attributes)}
 	q.ask = func(c *ldap.Conn) *answer {
 		r, err := c.Search(ldap.NewSearchRequest(base, scope, deref, limit, 0, false, filter, attributes, controls))
@@ -190,7 +190,7 @@ const (
 func questions() (qs []question) {
 	for _, scope := range []int{base, one, sub, children} {
 		for _, at := range []string{suffix, peopleDN, printer, jdoe, "cn=boss," + suffix, "ou=partners," + suffix, "cn=x,ou=partners," + suffix, "cn=nobody," + peopleDN} {
-			qs = append(qs, search(at, scope, ldap.NeverDerefAliases, 0, "(objectClass=*)", nil))
+			qs = append(qs, searching(at, scope, ldap.NeverDerefAliases, 0, "(objectClass=*)", nil))
 		}
 	}
 	for _, f := range []string{
@@ -205,25 +205,25 @@ func questions() (qs []question) {
 		"(entryDN=UID=jdoe,ou=people,dc=example,dc=com)", "(gidNumber=10)", "(member:distinguishedNameMatch:=uid=jdoe,ou=people,dc=example,dc=com)",
 		"(:caseIgnoreMatch:=doe)", "(:dn:caseIgnoreMatch:=alumni)", "(cn:bogusMatch:=x)", "(!(cn:bogusMatch:=x))",
 	} {
-		qs = append(qs, search(suffix, sub, ldap.NeverDerefAliases, 0, f, []string{"1.1"}))
+		qs = append(qs, searching(suffix, sub, ldap.NeverDerefAliases, 0, f, []string{"1.1"}))
 	}
 	for _, as := range [][]string{{"*"}, {"cn"}, {"name"}, {"CN", "2.5.4.4"}, {"cn;lang-de"}, {"1.1"}, {"1.1", "sn"}, {"@person"}, {"bogus"},
 		{"*", "structuralObjectClass"}, {"hasSubordinates"}, {"userPassword"}} {
-		qs = append(qs, search(jdoe, base, ldap.NeverDerefAliases, 0, "(objectClass=*)", as))
+		qs = append(qs, searching(jdoe, base, ldap.NeverDerefAliases, 0, "(objectClass=*)", as))
 	}
 	for _, deref := range []int{ldap.NeverDerefAliases, ldap.DerefInSearching, ldap.DerefFindingBaseObj, ldap.DerefAlways} {
-		qs = append(qs, search("cn=boss,"+suffix, base, deref, 0, "(objectClass=*)", []string{"cn"}),
-			search(suffix, one, deref, 0, "(sn=doe)", []string{"cn"}),
-			search(suffix, sub, deref, 0, "(uid=jdoe)", []string{"cn"}))
+		qs = append(qs, searching("cn=boss,"+suffix, base, deref, 0, "(objectClass=*)", []string{"cn"}),
+			searching(suffix, one, deref, 0, "(sn=doe)", []string{"cn"}),
+			searching(suffix, sub, deref, 0, "(uid=jdoe)", []string{"cn"}))
 	}
 	manage := ldap.NewControlManageDsaIT(true)
 	unknown := ldap.NewControlString("1.2.3.4", true, "")
 	qs = append(qs,
-		search(suffix, sub, ldap.NeverDerefAliases, 3, "(objectClass=*)", []string{"1.1"}),
-		search(suffix, sub, ldap.NeverDerefAliases, 0, "(ou=partners)", nil, manage),
-		search("ou=partners,"+suffix, base, ldap.NeverDerefAliases, 0, "(objectClass=*)", []string{"*", "ref"}, manage),
-		search(suffix, base, ldap.NeverDerefAliases, 0, "(objectClass=*)", nil, unknown),
-		search("dc=example,,", base, ldap.NeverDerefAliases, 0, "(objectClass=*)", nil),
+		searching(suffix, sub, ldap.NeverDerefAliases, 3, "(objectClass=*)", []string{"1.1"}),
+		searching(suffix, sub, ldap.NeverDerefAliases, 0, "(ou=partners)", nil, manage),
+		searching("ou=partners,"+suffix, base, ldap.NeverDerefAliases, 0, "(objectClass=*)", []string{"*", "ref"}, manage),
+		searching(suffix, base, ldap.NeverDerefAliases, 0, "(objectClass=*)", nil, unknown),
+		searching("dc=example,,", base, ldap.NeverDerefAliases, 0, "(objectClass=*)", nil),
 	)
 	return append(qs, changes()...)
 }
@@ -296,5 +296,5 @@ func changes() (qs []question) {
 	}
 	bind(jdoe, "opensesame")
 	bind("uid=asantos,"+peopleDN, "Pão de queijo")
-	return append(qs, search(suffix, sub, ldap.NeverDerefAliases, 0, "(objectClass=*)", nil))
+	return append(qs, searching(suffix, sub, ldap.NeverDerefAliases, 0, "(objectClass=*)", nil))
 }

@@ -48,7 +48,7 @@ func newStoreWith(t *testing.T, text string, draftsIn func(out, file string) str
 	t.Helper()
 	dir := t.TempDir()
 	store, file, rules := filepath.Join(dir, "store"), filepath.Join(dir, "access.ldif"), filepath.Join(dir, "rules")
-	load(t, store, example)
+	importInto(t, store, example)
 	if !strings.HasPrefix(text, "dn: ") {
 		file = filepath.Join(dir, "slapd.conf")
 	}
@@ -102,11 +102,11 @@ func accessQuestions(bound bool) (qs []question) {
 	for _, f := range []string{"(objectClass=*)", "(uid=*)", "(title=*)", "(mail=*)", "(employeeNumber=10*)", "(roomNumber=*)", "(member=*)",
 		"(&(objectClass=person)(cn=j*))", "(|(mail=a*)(sn=smith))"} {
 		for _, base := range []string{suffix, peopleDN, "ou=groups," + suffix, devicesDN} {
-			qs = append(qs, search(base, sub, ldap.NeverDerefAliases, 0, f, attributes))
+			qs = append(qs, searching(base, sub, ldap.NeverDerefAliases, 0, f, attributes))
 		}
 	}
 	for _, e := range []string{jdoe, asantos, "uid=wchen," + peopleDN, printer} {
-		qs = append(qs, search(e, base, ldap.NeverDerefAliases, 0, "(objectClass=*)", attributes))
+		qs = append(qs, searching(e, base, ldap.NeverDerefAliases, 0, "(objectClass=*)", attributes))
 		for _, a := range attributes[:6] {
 			qs = append(qs, change("compare "+a+" of "+e, func(c *ldap.Conn) error {
 				_, err := c.Compare(e, a, "x")

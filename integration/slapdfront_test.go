@@ -39,7 +39,7 @@ func TestSlapdInFront(t *testing.T) {
 	}
 
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store)
 	c := p.admin()
 	defer c.Close()

@@ -11,9 +11,11 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -28,13 +30,13 @@ var (
 func spacePartition(t *testing.T, s table.Store) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Indexes: []configure.Index{},
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Indexes: []catalog.Index{},
 		Txn: txn.Options{Lease: time.Minute, SecretAge: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close(ctx) })
-	if err := configure.SetSuffixes(ctx, p, []string{suffix}); err != nil {
+	if err := onlineschema.SetSuffixes(ctx, p, []string{suffix}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -46,14 +48,10 @@ func writeRound(t *testing.T, p *partition.Partition, round int, add bool) {
 	ctx := context.Background()
 	by := partition.By{Name: "cn=admin"}
 	for i := 0; i < *spacePeople; i += 100 {
-		_, err := p.Update(ctx, by, func(tx *partition.Tx) error {
+		_, err := write.Update(ctx, p, by, func(tx *partition.Tx) error {
 			for k := i; k < i+100; k++ {
 				name := mustParse(fmt.Sprintf("cn=p%d,%s", k, suffix))
-				values := []op.PartialAttribute{
-					{Description: "sn", Values: [][]byte{fmt.Appendf(nil, "round %d", round)}},
-					{Description: "description", Values: [][]byte{fmt.Appendf(nil, "%0300d", (k+1)*(round+1)*7919)}},
-					{Description: "userPassword", Values: [][]byte{fmt.Appendf(nil, "{SSHA}%d of %d", round, k)}},
-				}
+				values := []op.PartialAttribute{{Description: "sn", Values: [][]byte{fmt.Appendf(nil, "round %d", round)}}, {Description: "description", Values: [][]byte{fmt.Appendf(nil, "%0300d", (k+1)*(round+1)*7919)}}, {Description: "userPassword", Values: [][]byte{fmt.Appendf(nil, "{SSHA}%d of %d", round, k)}}}
 				var err error
 				if add {
 					class := op.PartialAttribute{Description: "objectClass", Values: [][]byte{[]byte("person")}}
@@ -105,9 +103,8 @@ func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (bef
 	prefix := hbasetest.Prefix(t)
 	store := openPrefix(t, hb.Quorum(), prefix)
 	p := spacePartition(t, store)
-	if _, err := p.Update(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
-		_, err := tx.Add(ctx, mustParse(suffix), []op.PartialAttribute{
-			{Description: "objectClass", Values: [][]byte{[]byte("domain")}}}, false)
+	if _, err := write.Update(ctx, p, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
+		_, err := tx.Add(ctx, mustParse(suffix), []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte("domain")}}}, false)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -120,21 +117,21 @@ func fillUp(t *testing.T, hb *hbasetest.Instance, rounds int, enough int64) (bef
 		t.Fatal(err)
 	}
 	before = settledSize(t, hb, prefix, math.MaxInt64)
-	s := p.Snapshot()
+	s := state.Newest(p)
 	last := s.Revision()
 	s.Close()
-	collect := func(o maintain.CollectOptions) {
-		if _, err := maintain.Collect(ctx, p, o); err != nil {
+	collect := func(o txn.CollectOptions) {
+		if _, err := p.DB.Collect(ctx, o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for past.Horizon(p) < last {
-		collect(maintain.CollectOptions{})
+	for p.DB.Horizon() < last {
+		collect(txn.CollectOptions{})
 	}
-	collect(maintain.CollectOptions{Now: true}) // Now requests compactions
+	collect(txn.CollectOptions{Now: true}) // Now requests compactions
 	after = settledSize(t, hb, prefix, enough)
 	found := 0
-	n, err := maintain.Verify(ctx, p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error { found++; t.Log(f); return nil }})
+	n, err := verify.Verify(ctx, p, verify.Options{Found: func(f *verify.Finding) error { found++; t.Log(f); return nil }})
 	if err != nil || n != *spacePeople+1 || found > 0 {
 		t.Errorf("%d entries, %d findings, %v", n, found, err)
 	}

@@ -26,7 +26,7 @@ func TestSyncreplConsumer(t *testing.T) {
 	for _, mode := range []string{"refreshAndPersist", "refreshOnly"} {
 		t.Run(mode, func(t *testing.T) {
 			store := filepath.Join(t.TempDir(), "store")
-			load(t, store, example)
+			importInto(t, store, example)
 			flags := []string{"--admin-dn", slapdAdmin, "--sasl-mechanisms", "SCRAM-SHA-256"}
 			p := serve(t, store, flags...)
 			c := newConsumer(t, mode, p.url())

@@ -15,7 +15,7 @@ import (
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	store := storeKinds[1].make(t)
-	load(t, store, example)
+	importInto(t, store, example)
 	const lease = 3 * time.Second
 	first := serve(t, store, "--lease", lease.String())
 	second := serve(t, store, "--lease", lease.String())

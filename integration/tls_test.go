@@ -44,7 +44,7 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	f := newTLS(t)
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store, append(f.flags(), "--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0")...)
 	if !strings.HasPrefix(p.urls[1], "ldaps://") {
 		t.Fatalf("ready %v", p.urls)
@@ -115,7 +115,7 @@ func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	f := newTLS(t)
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	subject := pkix.Name{CommonName: "John"}
 	toJohn := func(c *x509.Certificate) { c.EmailAddresses = []string{"jdoe@example.com"} }
 	keys := map[string]tls.Certificate{"RSA": f.ClientRSA(subject, toJohn), "EC": f.Client(subject, toJohn)}

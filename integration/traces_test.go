@@ -72,7 +72,7 @@ func TestTraces(t *testing.T) {
 			collector := httptest.NewServer(c)
 			defer collector.Close()
 			place := store(t)
-			load(t, place, example)
+			importInto(t, place, example)
 			p := serve(t, place, "--trace-endpoint", collector.URL, "--trace-ratio", "1")
 			awaitWriter(t, p)
 			addTo(t, p.admin(), "cn=traced,"+suffix, "device")

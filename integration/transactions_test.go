@@ -85,7 +85,7 @@ func TestGoLDAPTransaction(t *testing.T) {
 func TestTransactionsEndWithConnection(t *testing.T) {
 	f := newTLS(t)
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store, f.flags()...)
 	for name, end := range map[string]func(c *ldap.Conn) error{
 		"bind":     func(c *ldap.Conn) error { return c.Bind(adminDN, adminPassword) },

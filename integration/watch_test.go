@@ -24,7 +24,7 @@ const (
 func watchedServer(t *testing.T) *process {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
-	load(t, store, example)
+	importInto(t, store, example)
 	p := serve(t, store)
 	addTo(t, p.admin(), watchedDN, "organizationalUnit")
 	addTo(t, p.admin(), "cn=1,"+watchedDN, "device")

@@ -11,8 +11,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -44,7 +46,7 @@ func benchDirectoryWith(b *testing.B, o txn.Options) *partition.Partition {
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Txn: o})
 	must(b, err)
 	b.Cleanup(func() { p.Close(ctx) })
-	must(b, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	must(b, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	must(b, update(b, p, func(tx *partition.Tx) error {
 		if _, err := tx.Add(ctx, name("dc=example,dc=com"), attrs("objectClass: organization", "objectClass: dcObject", "o: Example"), false); err != nil {
 			return err
@@ -85,17 +87,17 @@ func resolved(p *partition.Partition, format string, args ...any) filter.Resolve
 func BenchmarkRead(b *testing.B) {
 	ctx := context.Background()
 	p := benchPartition(b)
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	base, err := s.Find(ctx, name("dc=example,dc=com"))
 	must(b, err)
 	people, err := s.Find(ctx, name("ou=people,dc=example,dc=com"))
 	must(b, err)
 	run := func(b *testing.B, want int, q partition.Query) {
-		s := p.Snapshot()
+		s := state.Newest(p)
 		defer s.Close()
 		n := 0
-		for _, err := range s.Search(ctx, q) {
+		for _, err := range search.Search(ctx, s, q) {
 			must(b, err)
 			n++
 		}
@@ -105,7 +107,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.Run("base", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			s := p.Snapshot()
+			s := state.Newest(p)
 			d, _ := dn.Parse(benchDN(i % benchPeople))
 			at, err := s.Find(ctx, d)
 			must(b, err)
@@ -140,7 +142,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 	b.Run("compare", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			s := p.Snapshot()
+			s := state.Newest(p)
 			d, _ := dn.Parse(benchDN(i % benchPeople))
 			at, err := s.Find(ctx, d)
 			must(b, err)
@@ -177,14 +179,14 @@ func BenchmarkIntersection(b *testing.B) {
 			return nil
 		}))
 	}
-	search := func(b *testing.B) {
-		s := p.Snapshot()
+	found := func(b *testing.B) {
+		s := state.Newest(p)
 		defer s.Close()
 		base, err := s.Find(ctx, name("dc=example,dc=com"))
 		must(b, err)
 		n := 0
 		q := partition.Query{Base: base.ID, Scope: op.WholeSubtree, Filter: resolved(p, "(&(departmentNumber=A)(l=A))")}
-		for _, err := range s.Search(ctx, q) {
+		for _, err := range search.Search(ctx, s, q) {
 			must(b, err)
 			n++
 		}
@@ -194,7 +196,7 @@ func BenchmarkIntersection(b *testing.B) {
 	}
 	b.Run("quiet", func(b *testing.B) {
 		for b.Loop() {
-			search(b)
+			found(b)
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*inBoth), "ns/entry")
 	})
@@ -206,7 +208,7 @@ func BenchmarkIntersection(b *testing.B) {
 				return tx.Modify(ctx, name(benchDN(i%5000)), []op.Modification{{Kind: op.ModReplace, PartialAttribute: attrs(department)[0]}})
 			}))
 			b.StartTimer()
-			search(b)
+			found(b)
 		}
 	})
 }
@@ -220,7 +222,7 @@ func BenchmarkWrite(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				i := int(n.Add(1))
-				if _, err := p.Update(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error { return f(i, tx) }); err != nil {
+				if _, err := write.Update(ctx, p, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error { return f(i, tx) }); err != nil {
 					b.Error(err)
 				}
 			}
@@ -270,15 +272,15 @@ func BenchmarkChangedSince(b *testing.B) {
 		{"scan", "(&(objectClass=person)(!(!(|(modifyTimestamp>=%[1]s)(title=nobody's)))))"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			s := p.Snapshot()
+			s := state.Newest(p)
 			defer s.Close()
 			base, err := s.Find(ctx, name("dc=example,dc=com"))
 			must(b, err)
 			q := partition.Query{Base: base.ID, Scope: op.WholeSubtree, Filter: resolved(p, c.filter, since)}
-			must(b, maintain.Learn(ctx, s, q))
+			must(b, search.Learn(ctx, s, q))
 			for b.Loop() {
 				n := 0
-				for _, err := range s.Search(ctx, q) {
+				for _, err := range search.Search(ctx, s, q) {
 					must(b, err)
 					n++
 				}

@@ -8,14 +8,16 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 // stageMany makes 100,000 changes in a branch: half of them are new entries, and the other
 // half modify the first 5,000 people, each ten times.
-func stageMany(b *testing.B, p *partition.Partition) *branches.Branch {
+func stageMany(b *testing.B, p *partition.Partition) *branch.Branch {
 	ctx := context.Background()
-	branch, err := branches.Create(ctx, p, branches.Options{Name: "staging", By: partition.By{Name: "cn=admin"}})
+	branch, err := branch.Create(ctx, p, branch.Options{Name: "staging", By: partition.By{Name: "cn=admin"}})
 	must(b, err)
 	stage := func(fn func(i int, tx *partition.Tx) error, from int) {
 		_, err := branch.Update(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
@@ -57,7 +59,7 @@ func BenchmarkBesideBranch(b *testing.B) {
 		do   func(p *partition.Partition, i int)
 	}{
 		{"base", func(p *partition.Partition, i int) {
-			s := p.Snapshot()
+			s := state.Newest(p)
 			defer s.Close()
 			at, err := s.Find(ctx, name(benchDN(i%benchPeople)))
 			must(b, err)
@@ -65,11 +67,11 @@ func BenchmarkBesideBranch(b *testing.B) {
 			must(b, err)
 		}},
 		{"eq", func(p *partition.Partition, i int) {
-			s := p.Snapshot()
+			s := state.Newest(p)
 			defer s.Close()
 			base, err := s.Find(ctx, name("dc=example,dc=com"))
 			must(b, err)
-			for _, err := range s.Search(ctx, partition.Query{Base: base.ID, Scope: op.WholeSubtree, Filter: resolved(p, "(uid=u%07d)", i%benchPeople)}) {
+			for _, err := range search.Search(ctx, s, partition.Query{Base: base.ID, Scope: op.WholeSubtree, Filter: resolved(p, "(uid=u%07d)", i%benchPeople)}) {
 				must(b, err)
 			}
 		}},

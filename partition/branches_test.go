@@ -12,9 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -24,7 +27,7 @@ import (
 type branched struct {
 	t *testing.T
 	p *partition.Partition
-	b *branches.Branch
+	b *branch.Branch
 }
 
 // eachBranched runs a test on a directory with a branch, on each kind of store.
@@ -41,7 +44,7 @@ func eachUnbranched(t *testing.T, f func(t *testing.T, w *branched)) {
 		p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged})
 		must(t, err)
 		t.Cleanup(func() { p.Close(context.Background()) })
-		must(t, configure.SetSuffixes(context.Background(), p, []string{domain}))
+		must(t, onlineschema.SetSuffixes(context.Background(), p, []string{domain}))
 		must(t, add(t, p, domain, domainLines...))
 		must(t, add(t, p, people, "objectClass: organizationalUnit"))
 		for _, uid := range []string{"ann", "bob", "cid"} {
@@ -51,31 +54,31 @@ func eachUnbranched(t *testing.T, f func(t *testing.T, w *branched)) {
 	})
 }
 
-func (w *branched) create(name string) *branches.Branch {
+func (w *branched) create(name string) *branch.Branch {
 	w.t.Helper()
-	b, err := branches.Create(context.Background(), w.p, branches.Options{Name: name, Description: "of " + name, By: partition.By{Name: "cn=maker"}})
+	b, err := branch.Create(context.Background(), w.p, branch.Options{Name: name, Description: "of " + name, By: partition.By{Name: "cn=maker"}})
 	must(w.t, err)
 	return b
 }
 
 // stage runs fn in a transaction in the branch.
-func (w *branched) stage(b *branches.Branch, fn func(tx *partition.Tx) error) error {
+func (w *branched) stage(b *branch.Branch, fn func(tx *partition.Tx) error) error {
 	_, err := b.Update(context.Background(), partition.By{Name: "cn=stager"}, fn)
 	return err
 }
 
-func (w *branched) stageModify(b *branches.Branch, at string, cs ...op.Modification) error {
+func (w *branched) stageModify(b *branch.Branch, at string, cs ...op.Modification) error {
 	return w.stage(b, func(tx *partition.Tx) error { return tx.Modify(context.Background(), name(at), cs) })
 }
 
-func (w *branched) stageAdd(b *branches.Branch, at string, lines ...string) error {
+func (w *branched) stageAdd(b *branch.Branch, at string, lines ...string) error {
 	return w.stage(b, func(tx *partition.Tx) error {
 		_, err := tx.Add(context.Background(), name(at), attrs(lines...), false)
 		return err
 	})
 }
 
-func (w *branched) merge(b *branches.Branch) (table.Revision, error) {
+func (w *branched) merge(b *branch.Branch) (table.Revision, error) {
 	return b.Merge(context.Background(), partition.By{Name: "cn=merger"})
 }
 
@@ -85,7 +88,7 @@ func found(t *testing.T, s *partition.Snapshot, f string) string {
 	defer s.Close()
 	var names []string
 	q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema())}
-	for r, err := range s.Search(context.Background(), q) {
+	for r, err := range search.Search(context.Background(), s, q) {
 		must(t, err)
 		d, err := r.Name.DN()
 		must(t, err)
@@ -95,7 +98,7 @@ func found(t *testing.T, s *partition.Snapshot, f string) string {
 	return strings.Join(names, " ")
 }
 
-func (w *branched) in(b *branches.Branch, f string) string {
+func (w *branched) in(b *branch.Branch, f string) string {
 	w.t.Helper()
 	s, err := b.Snapshot(context.Background())
 	must(w.t, err)
@@ -105,7 +108,7 @@ func (w *branched) in(b *branches.Branch, f string) string {
 func (w *branched) now(f string) string {
 	w.t.Helper()
 	must(w.t, w.p.CatchUp(context.Background()))
-	return found(w.t, w.p.Snapshot(), f)
+	return found(w.t, state.Newest(w.p), f)
 }
 
 func (w *branched) want(what, got, want string) {
@@ -150,12 +153,12 @@ func TestBranch(t *testing.T) {
 		w.want("after the merge", w.now("(sn=New)"), "uid=ann uid=dan")
 		w.want("after the merge", w.now("(sn=Later)"), "uid=bob")
 		w.want("after the merge", w.now("(ou=*)"), "ou=staff")
-		before, err := w.p.At(ctx, m-1)
+		before, err := state.At(ctx, w.p, m-1)
 		must(t, err)
 		w.want("just before the merge", found(t, before, "(sn=*)"), "uid=ann uid=bob uid=cid")
 		w.wantJournal(m)
 		wantSound(t, w.p)
-		if _, err := branches.Find(w.p, "staging"); !partition.Is(err, partition.NoSuchEntry) {
+		if _, err := branch.Find(w.p, "staging"); !partition.Is(err, partition.NoSuchEntry) {
 			t.Errorf("finding it: %v", err)
 		}
 		if _, err := w.merge(w.b); !partition.Is(err, partition.NoSuchEntry) {
@@ -168,9 +171,9 @@ func TestBranch(t *testing.T) {
 // m. The record of m must say what the branch changed.
 func (w *branched) wantJournal(m table.Revision) {
 	w.t.Helper()
-	s := w.p.Snapshot()
+	s := state.Newest(w.p)
 	defer s.Close()
-	for c, err := range changes.ShownAfter(context.Background(), s, m-1) {
+	for c, err := range changestream.ShownAfter(context.Background(), s, m-1) {
 		must(w.t, err)
 		if want := "\"cn=merger\"\nmerge \"staging\""; c.Revision != m || string(c.Message) != want || len(c.IDs) < 4 {
 			w.t.Errorf("journal: %+v", c)
@@ -197,7 +200,7 @@ func TestBranchConflicts(t *testing.T) {
 		must(t, modify(t, w.p, "uid=cid,"+people, change(op.ModReplace, "sn", []byte("Trunk"))))
 		must(t, add(t, w.p, "uid=eve,"+people, "objectClass: inetOrgPerson", "cn: eve", "sn: Trunk"))
 		_, err := w.merge(w.b)
-		var refused *branches.ConflictError
+		var refused *branch.ConflictError
 		if !errors.As(err, &refused) {
 			t.Fatal(err)
 		}
@@ -238,16 +241,16 @@ func TestBranchStamps(t *testing.T) {
 			must(t, err)
 			return string(e.Values(s.Schema().Attribute("entryCSN"))[0]), string(e.Values(s.Schema().Attribute("modifiersName"))[0])
 		}
-		trunk, _ := stamps(w.p.Snapshot(), "bob")
+		trunk, _ := stamps(state.Newest(w.p), "bob")
 		s, err := w.b.Snapshot(ctx)
 		must(t, err)
 		own, _ := stamps(s, "ann")
 		_, err = w.merge(w.b)
 		must(t, err)
-		if csn, by := stamps(w.p.Snapshot(), "bob"); csn <= trunk || by != "cn=merger" {
+		if csn, by := stamps(state.Newest(w.p), "bob"); csn <= trunk || by != "cn=merger" {
 			t.Errorf("bob, whom both changed: %s by %s, and %s before the merge", csn, by, trunk)
 		}
-		if csn, by := stamps(w.p.Snapshot(), "ann"); csn != own || by != "cn=stager" {
+		if csn, by := stamps(state.Newest(w.p), "ann"); csn != own || by != "cn=stager" {
 			t.Errorf("ann: %s by %s, and %s in the branch", csn, by, own)
 		}
 		w.want("values", w.now("(&(description=of the trunk)(description=of the branch))"), "uid=bob")
@@ -261,10 +264,10 @@ func TestBranchSettings(t *testing.T) {
 	eachBranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()
 		wantProblem(t, w.stageModify(w.b, "cn=subschema", change(op.ModAdd, "attributeTypes", []byte("( 1.2.3.4 NAME 'mine' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"))), partition.Unwilling, "branch")
-		wantProblem(t, w.stage(w.b, func(tx *partition.Tx) error { return tx.Writer().SetAccess(nil) }), partition.Unwilling, "branch")
+		wantProblem(t, w.stage(w.b, func(tx *partition.Tx) error { return tx.SetAccess(nil) }), partition.Unwilling, "branch")
 
 		must(t, w.stageModify(w.b, "uid=ann,"+people, change(op.ModReplace, "sn", []byte("1"))))
-		must(t, configure.SetAccess(ctx, w.p, partition.By{}, func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) {
+		must(t, onlineschema.SetAccess(ctx, w.p, partition.By{}, func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) {
 			return []partition.AccessRule{{Text: "admins: *"}}, nil
 		}))
 		must(t, addDefinition(t, w.p, "( 1.2.3.4 NAME 'mine' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )"))
@@ -273,14 +276,14 @@ func TestBranchSettings(t *testing.T) {
 
 		for what, change := range map[string]func() error{
 			"unique": func() error {
-				return configure.SetUnique(ctx, w.p, configure.Unique{Attribute: "uid", Base: idOf(t, w.p, domain)}, true)
+				return onlineschema.SetUnique(ctx, w.p, []catalog.Unique{catalog.Unique{Attribute: "uid", Base: idOf(t, w.p, domain)}}, true)
 			},
-			"context": func() error { return configure.AddSuffixes(ctx, w.p, []string{"o=other"}) },
+			"context": func() error { return onlineschema.AddSuffixes(ctx, w.p, []string{"o=other"}) },
 		} {
 			b := w.create("of " + what)
 			must(t, w.stageModify(b, "uid=bob,"+people, change2("sn", what)))
 			must(t, change())
-			var refused *branches.ConflictError
+			var refused *branch.ConflictError
 			if _, err := w.merge(b); !errors.As(err, &refused) || !strings.Contains(refused.Conflicts[0].About, "schema or settings") {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -296,8 +299,8 @@ func change2(description, value string) op.Modification {
 
 func addDefinition(t *testing.T, p *partition.Partition, text string) error {
 	t.Helper()
-	_, err := p.UpdateSchema(context.Background(), partition.By{}, func(tx *partition.Tx) error {
-		return tx.ChangeSchema(context.Background(), []schema.Definition{{Attribute: "attributeTypes", Text: text}}, nil)
+	_, err := onlineschema.UpdateSchema(context.Background(), p, partition.By{}, func(tx *partition.Tx) error {
+		return onlineschema.ChangeSchema(context.Background(), tx, []schema.Definition{{Attribute: "attributeTypes", Text: text}}, nil)
 	})
 	return err
 }
@@ -308,24 +311,24 @@ func TestBranchNames(t *testing.T) {
 	eachBranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()
 		for _, n := range []string{"", " x", "x ", "a\nb", "a\x00", "\xff", strings.Repeat("n", 65)} {
-			if _, err := branches.Create(ctx, w.p, branches.Options{Name: n}); !partition.Is(err, partition.Constraint) {
+			if _, err := branch.Create(ctx, w.p, branch.Options{Name: n}); !partition.Is(err, partition.Constraint) {
 				t.Errorf("%q: %v", n, err)
 			}
 		}
 		for _, n := range []string{"a,b=c+d", "ä ö", `"quoted" \ #`, "now", strings.Repeat("n", 64)} {
 			b := w.create(n)
 			must(t, w.stageModify(b, "uid=ann,"+people, change2("sn", "x")))
-			again, err := branches.Find(w.p, n)
+			again, err := branch.Find(w.p, n)
 			must(t, err)
 			w.want(n, w.in(again, "(sn=x)"), "uid=ann")
-			if _, err := branches.Create(ctx, w.p, branches.Options{Name: n}); !partition.Is(err, partition.EntryExists) {
+			if _, err := branch.Create(ctx, w.p, branch.Options{Name: n}); !partition.Is(err, partition.EntryExists) {
 				t.Errorf("%q again: %v", n, err)
 			}
 		}
 		for n := range txn.MaxBranches - 6 {
 			w.create(dn.RDN{{Type: "n", Value: []byte{byte('0' + n)}}}.String())
 		}
-		if _, err := branches.Create(ctx, w.p, branches.Options{Name: "one more"}); !partition.Is(err, partition.TooMany) {
+		if _, err := branch.Create(ctx, w.p, branch.Options{Name: "one more"}); !partition.Is(err, partition.TooMany) {
 			t.Errorf("65 branches: %v", err)
 		}
 	})
@@ -336,7 +339,7 @@ func TestBranchNames(t *testing.T) {
 func TestBranchRules(t *testing.T) {
 	eachUnbranched(t, func(t *testing.T, w *branched) {
 		ctx := context.Background()
-		must(t, configure.SetUnique(ctx, w.p, configure.Unique{Attribute: "uid", Base: idOf(t, w.p, domain)}, true))
+		must(t, onlineschema.SetUnique(ctx, w.p, []catalog.Unique{catalog.Unique{Attribute: "uid", Base: idOf(t, w.p, domain)}}, true))
 		follow(t, w.p, false, "manager")
 		must(t, modify(t, w.p, "uid=bob,"+people, change2("manager", "uid=ann,"+people)))
 		w.b = w.create("rules")
@@ -352,7 +355,7 @@ func TestBranchRules(t *testing.T) {
 		must(t, w.stageAdd(w.b, "uid=new,"+people, "objectClass: account"))
 		must(t, add(t, w.p, "uid=new,"+domain, "objectClass: account"))
 		_, err := w.merge(w.b)
-		var refused *branches.ConflictError
+		var refused *branch.ConflictError
 		if !errors.As(err, &refused) || len(refused.Conflicts) != 1 || !strings.Contains(refused.Conflicts[0].About, "uid, which is unique") {
 			t.Fatalf("merging: %v", err)
 		}
@@ -364,7 +367,7 @@ func TestBranchRules(t *testing.T) {
 		must(t, w.b.Discard(ctx))
 
 		first, second := w.create("first"), w.create("second")
-		for _, b := range []*branches.Branch{first, second} {
+		for _, b := range []*branch.Branch{first, second} {
 			must(t, w.stage(b, func(tx *partition.Tx) error {
 				return tx.Rename(ctx, name("uid=ann,"+people), name("uid=anna," + domain)[0], true, nil)
 			}))

@@ -13,8 +13,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -43,7 +43,7 @@ func TestBranchFigures(t *testing.T) {
 	p, err := partition.Open(ctx, s, partition.Options{Create: true})
 	must(t, err)
 	defer p.Close(ctx)
-	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	f := &branchFigures{figures{t: t, p: p}, s}
 	f.add("dc=example,dc=com", "objectClass: organization", "objectClass: dcObject", "o: Example")
 	f.add("ou=people,dc=example,dc=com", "objectClass: organizationalUnit")
@@ -111,7 +111,7 @@ func (f *branchFigures) written() int64 {
 }
 
 // stage calls fn in a branch for each i from 0 to n-1, up to a thousand times in each commit.
-func (f *branchFigures) stage(b *branches.Branch, n int, fn func(tx *partition.Tx, i int) error) {
+func (f *branchFigures) stage(b *branch.Branch, n int, fn func(tx *partition.Tx, i int) error) {
 	f.t.Helper()
 	for done := 0; done < n; done += 1000 {
 		_, err := b.Update(context.Background(), figuresBy, func(tx *partition.Tx) error {
@@ -143,10 +143,10 @@ func replace(tx *partition.Tx, at, line string) error {
 }
 
 // mergeNew adds n people in a branch, makes a thousand commits outside, and merges.
-func (f *branchFigures) mergeNew(branch string, from, n int) {
+func (f *branchFigures) mergeNew(called string, from, n int) {
 	f.t.Helper()
 	ctx := context.Background()
-	b, err := branches.Create(ctx, f.p, branches.Options{Name: branch, By: figuresBy})
+	b, err := branch.Create(ctx, f.p, branch.Options{Name: called, By: figuresBy})
 	must(f.t, err)
 	f.measure(fmt.Sprintf("%d entries added in a branch", n), func() {
 		f.stage(b, n, func(tx *partition.Tx, i int) error {
@@ -176,7 +176,7 @@ func (f *branchFigures) mergeNew(branch string, from, n int) {
 func (f *branchFigures) listConflicts(n int) {
 	f.t.Helper()
 	ctx := context.Background()
-	b, err := branches.Create(ctx, f.p, branches.Options{Name: "conflicts", By: figuresBy})
+	b, err := branch.Create(ctx, f.p, branch.Options{Name: "conflicts", By: figuresBy})
 	must(f.t, err)
 	f.stage(b, n, func(tx *partition.Tx, i int) error {
 		return replace(tx, benchDN(i), fmt.Sprint("sn: in the branch ", i))

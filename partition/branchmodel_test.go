@@ -14,8 +14,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
@@ -60,7 +62,7 @@ func (a touch) clash(b touch) bool {
 // A branchModel is a branch, the state that the branch should show, and the state that its
 // base should show.
 type branchModel struct {
-	b       *branches.Branch
+	b       *branch.Branch
 	base    lineModel
 	line    lineModel
 	own     []touch // what operations in the branch touched
@@ -124,7 +126,7 @@ func differing(base, own, newest *personModel) string {
 }
 
 // conflictsOf converts conflicts to the form in which branchModel.conflicts returns them.
-func conflictsOf(m *branchModel, found []branches.Conflict) map[string]string {
+func conflictsOf(m *branchModel, found []branch.Conflict) map[string]string {
 	all := map[string]string{}
 	for _, c := range found {
 		n := ""
@@ -164,7 +166,7 @@ func TestBranchModel(t *testing.T) {
 		p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: txn.Options{Lease: time.Minute}})
 		must(t, err)
 		t.Cleanup(func() { p.Close(ctx) })
-		must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+		must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
 		must(t, add(t, p, domain, domainLines...))
 		m := &mergeModel{t: t, p: p, r: rand.New(rand.NewPCG(seed, 1)), trunk: lineModel{}}
 		for range 400 {
@@ -195,7 +197,7 @@ func (m *mergeModel) step(ctx context.Context) {
 	switch n := m.r.IntN(24); {
 	case n < 2 && len(m.open) < 4:
 		m.made++
-		b, err := branches.Create(ctx, m.p, branches.Options{Name: fmt.Sprint("b", m.made)})
+		b, err := branch.Create(ctx, m.p, branch.Options{Name: fmt.Sprint("b", m.made)})
 		must(m.t, err)
 		m.open = append(m.open, &branchModel{b: b, base: m.trunk.clone(), line: m.trunk.clone()})
 	case n < 5 && len(m.open) > 0:
@@ -208,12 +210,12 @@ func (m *mergeModel) step(ctx context.Context) {
 		b := m.open[m.r.IntN(len(m.open))]
 		b.own = append(b.own, m.change(ctx, b.line, b.b.Update))
 	default:
-		t := m.change(ctx, m.trunk, m.p.Update)
+		t := m.change(ctx, m.trunk, updating(m.p))
 		for _, b := range m.open {
 			b.outside = append(b.outside, t)
 		}
 	}
-	m.compare("the trunk", m.trunk, m.p.Snapshot())
+	m.compare("the trunk", m.trunk, state.Newest(m.p))
 	for _, b := range m.open {
 		s, err := b.b.Snapshot(ctx)
 		must(m.t, err)
@@ -299,7 +301,7 @@ func (m *mergeModel) compare(what string, want lineModel, s *partition.Snapshot)
 	defer s.Close()
 	got := lineModel{}
 	q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse("(objectClass=inetOrgPerson)"), s.Schema())}
-	for r, err := range s.Search(context.Background(), q) {
+	for r, err := range search.Search(context.Background(), s, q) {
 		must(m.t, err)
 		p := &personModel{descriptions: map[string]bool{}}
 		for _, v := range r.Entry.Values(s.Schema().Attribute("sn")) {

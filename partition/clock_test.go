@@ -7,7 +7,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
@@ -22,7 +24,7 @@ func TestTimestampsAreInTheOrderOfCommits(t *testing.T) {
 				Create: true, Schema: tagged, Txn: txn.Options{Now: func() time.Time { return now }}})
 			must(t, err)
 			defer p.Close(ctx)
-			l, err := transfer.Load(ctx, p, transfer.LoadOptions{FirstSuffix: true, Folder: t.TempDir()})
+			l, err := load.Load(ctx, p, load.Options{FirstSuffix: true, Folder: t.TempDir()})
 			must(t, err)
 			must(t, loadAdd(l, domain, domainLines...))
 			commit(t, l)
@@ -37,7 +39,7 @@ func TestTimestampsAreInTheOrderOfCommits(t *testing.T) {
 				return tx.Modify(ctx, name(domain), []op.Modification{{Kind: op.ModReplace, PartialAttribute: attrs("description: x")[0]}})
 			}))
 			wantTimes(t, p, domain, "20310102030405Z", "20310102040405Z")
-			_, err = p.Update(ctx, partition.By{Time: now.AddDate(-10, 0, 0)}, func(tx *partition.Tx) error {
+			_, err = write.Update(ctx, p, partition.By{Time: now.AddDate(-10, 0, 0)}, func(tx *partition.Tx) error {
 				_, err := tx.Add(ctx, name("cn=given,"+domain), attrs("objectClass: device"), false)
 				return err
 			})
@@ -49,7 +51,7 @@ func TestTimestampsAreInTheOrderOfCommits(t *testing.T) {
 
 func wantTimes(t *testing.T, p *partition.Partition, dn, created, modified string) {
 	t.Helper()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	e, err := s.Entry(context.Background(), idOf(t, p, dn), false)
 	must(t, err)

@@ -13,7 +13,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -28,7 +31,7 @@ func eachProtocol(t *testing.T, f func(t *testing.T, p *partition.Partition)) {
 			p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: txn.Options{Attempts: 100}})
 			must(t, err)
 			t.Cleanup(func() { p.Close(ctx) })
-			must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+			must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
 			must(t, add(t, p, domain, domainLines...))
 			f(t, p)
 		})
@@ -96,7 +99,7 @@ func TestMembersTogether(t *testing.T) {
 
 func wantMembers(t *testing.T, p *partition.Partition, group string, want []string) {
 	t.Helper()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	e, err := s.Entry(context.Background(), idOf(t, p, group), false)
 	must(t, err)
@@ -158,7 +161,7 @@ func TestMovesTogether(t *testing.T) {
 			}
 		})
 		wantSound(t, p)
-		found := search(t, p, domain, op.Subordinates, "(objectClass=organizationalUnit)")
+		found := searched(t, p, domain, op.Subordinates, "(objectClass=organizationalUnit)")
 		if len(found) != units {
 			t.Errorf("units left: %q", found)
 		}
@@ -168,9 +171,9 @@ func TestMovesTogether(t *testing.T) {
 // moveOne moves a random unit below a random entry. It finds both in the transaction.
 func moveOne(p *partition.Partition, r *rand.Rand) error {
 	ctx := context.Background()
-	_, err := p.Update(ctx, partition.By{}, func(tx *partition.Tx) error {
+	_, err := write.Update(ctx, p, partition.By{}, func(tx *partition.Tx) error {
 		var names []dn.DN
-		for e, err := range tx.Search(ctx, partition.Query{Scope: op.WholeSubtree, Filter: resolved(p, "(objectClass=*)")}) {
+		for e, err := range search.Search(ctx, &tx.Snapshot, partition.Query{Scope: op.WholeSubtree, Filter: resolved(p, "(objectClass=*)")}) {
 			if err != nil {
 				return err
 			}

@@ -12,8 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
@@ -34,7 +36,7 @@ func newCounted(t *testing.T, cache int64) counted {
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Cache: cache})
 	must(t, err)
 	t.Cleanup(func() { p.Close(ctx) })
-	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: organization", "objectClass: dcObject", "o: Example"))
 	return counted{t, p, s}
 }
@@ -78,10 +80,10 @@ func TestVersionsCostReadsNothing(t *testing.T) {
 	for i := range 10000 {
 		c.modify("cn=many,dc=example,dc=com", op.ModReplace, fmt.Sprintf("description: version %d", i))
 	}
-	now := c.p.Snapshot()
+	now := state.Newest(c.p)
 	defer now.Close()
 	// A state that was requested by its revision is read without the caches.
-	s, err := c.p.At(context.Background(), now.Revision())
+	s, err := state.At(context.Background(), c.p, now.Revision())
 	must(t, err)
 	defer s.Close()
 	read := func(n string) int64 {
@@ -117,7 +119,7 @@ func TestMembersCostNothing(t *testing.T) {
 		c.modify(group, op.ModAdd, "member: "+member(n)) // warm up
 		adding := c.touched(func() { c.modify(group, op.ModAdd, key) })
 		testing := c.touched(func() {
-			s := c.p.Snapshot()
+			s := state.Newest(c.p)
 			defer s.Close()
 			at, err := s.Find(context.Background(), name(group))
 			must(t, err)
@@ -142,7 +144,7 @@ func (c counted) group(dn string, n int, member func(int) string) {
 	for i := range n {
 		a.Values = append(a.Values, []byte(member(i)))
 	}
-	l, err := transfer.Load(ctx, c.p, transfer.LoadOptions{})
+	l, err := load.Load(ctx, c.p, load.Options{})
 	must(c, err)
 	must(c, l.Add(ctx, name(dn), append(attrs("objectClass: groupOfNames"), a)))
 	_, err = l.Commit(ctx)
@@ -156,7 +158,7 @@ func TestMovesCostNothing(t *testing.T) {
 	c := newCounted(t, noCache)
 	ctx := context.Background()
 	sizes := map[string]int{"few": 3, "many": 100000}
-	l, err := transfer.Load(ctx, c.p, transfer.LoadOptions{})
+	l, err := load.Load(ctx, c.p, load.Options{})
 	must(t, err)
 	for _, ou := range []string{"ou=to,dc=example,dc=com", "ou=few,dc=example,dc=com", "ou=many,dc=example,dc=com"} {
 		must(t, l.Add(ctx, name(ou), attrs("objectClass: organizationalUnit")))
@@ -179,7 +181,7 @@ func TestMovesCostNothing(t *testing.T) {
 	few, many := move("few"), move("many")
 	c.within("moving a subtree", few, many)
 	at := fmt.Sprintf("cn=e%d,ou=many,ou=to,dc=example,dc=com", sizes["many"]-1)
-	if got := search(t, c.p, "ou=many,ou=to,dc=example,dc=com", op.WholeSubtree, fmt.Sprintf("(cn=e%d)", sizes["many"]-1)); len(got) != 1 || got[0] != at {
+	if got := searched(t, c.p, "ou=many,ou=to,dc=example,dc=com", op.WholeSubtree, fmt.Sprintf("(cn=e%d)", sizes["many"]-1)); len(got) != 1 || got[0] != at {
 		t.Errorf("after the move: %q", got)
 	}
 }
@@ -193,12 +195,12 @@ func TestFindingGroupsCostsNoMembers(t *testing.T) {
 	c.group("cn=many,dc=example,dc=com", 30000, func(i int) string { return fmt.Sprintf("uid=m%d,dc=example,dc=com", i) })
 	find := func(member string) int64 {
 		return c.touched(func() {
-			s := c.p.Snapshot()
+			s := state.Newest(c.p)
 			defer s.Close()
 			q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Only: []*schema.AttributeType{},
 				Filter: filter.Resolve(filter.MustParse("(member="+member+")"), s.Schema())}
 			n := 0
-			for _, err := range s.Search(context.Background(), q) {
+			for _, err := range search.Search(context.Background(), s, q) {
 				must(t, err)
 				n++
 			}
@@ -220,7 +222,7 @@ func TestRangesCostTheirValues(t *testing.T) {
 	ctx := context.Background()
 	const n, size = 30000, 1500
 	c.group("cn=all,dc=example,dc=com", n, func(i int) string { return fmt.Sprintf("uid=u%07d,ou=people,dc=example,dc=com", i) })
-	s := c.p.Snapshot()
+	s := state.Newest(c.p)
 	defer s.Close()
 	at, err := s.Find(ctx, name("cn=all,dc=example,dc=com"))
 	must(t, err)
@@ -250,7 +252,7 @@ func TestRangesCostTheirValues(t *testing.T) {
 	// Ranges can be read from any position, in any order. A range behind the last value
 	// is empty.
 	for _, from := range []int{29999, 12345, 0, 30000, 99999} {
-		values, more, err := c.p.Snapshot().ValueRange(ctx, at.ID, member, "", from, 1)
+		values, more, err := state.Newest(c.p).ValueRange(ctx, at.ID, member, "", from, 1)
 		must(t, err)
 		if len(values) != min(1, max(n-from, 0)) || more != (from+1 < n) {
 			t.Errorf("at %d: %q, more %v", from, values, more)

@@ -9,7 +9,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -41,7 +43,7 @@ func TestDeleteTree(t *testing.T) {
 	for _, most := range []int{1, 2, 3, 7, 40, 41, 42, 1000} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) {
-				must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+				must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
 				must(t, add(t, p, domain, domainLines...))
 				must(t, add(t, p, "ou=stays,"+domain, "objectClass: organizationalUnit"))
 				must(t, add(t, p, "ou=goes,"+domain, "objectClass: organizationalUnit"))
@@ -67,7 +69,7 @@ func TestDeleteTree(t *testing.T) {
 				if total != 40 {
 					t.Errorf("deleted %d entries", total)
 				}
-				left := search(t, p, domain, op.WholeSubtree, "(objectClass=*)")
+				left := searched(t, p, domain, op.WholeSubtree, "(objectClass=*)")
 				if want := []string{domain, "ou=stays," + domain}; !slices.Equal(left, want) {
 					t.Errorf("left: %q", left)
 				}
@@ -84,9 +86,9 @@ func TestDeleteTreeOfWatchedClasses(t *testing.T) {
 	must(t, add(t, p, "cn=alias,"+people, "objectClass: alias", "objectClass: extensibleObject", "aliasedObjectName: "+domain))
 	alias := p.Schema().Class("alias")
 	has := func() bool {
-		s := p.Snapshot()
+		s := state.Newest(p)
 		defer s.Close()
-		has, err := s.HasClass(ctx, alias)
+		has, err := search.HasClass(ctx, s, alias)
 		must(t, err)
 		return has
 	}

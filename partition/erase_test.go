@@ -20,8 +20,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/erase"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
@@ -70,8 +75,8 @@ func newLife(t *testing.T, s table.Store) *life {
 	l := &life{t: t, store: s, moments: map[string]table.Revision{}}
 	l.p = openErase(t, s)
 	ctx := context.Background()
-	must(t, configure.SetSuffixes(ctx, l.p, []string{"dc=example,dc=com"}))
-	must(t, configure.SetUnique(ctx, l.p, configure.Unique{Attribute: "mail"}, true))
+	must(t, onlineschema.SetSuffixes(ctx, l.p, []string{"dc=example,dc=com"}))
+	must(t, onlineschema.SetUnique(ctx, l.p, []catalog.Unique{catalog.Unique{Attribute: "mail"}}, true))
 	must(t, add(t, l.p, "dc=example,dc=com", "objectClass: domain"))
 	must(t, add(t, l.p, "ou=people,dc=example,dc=com", "objectClass: organizationalUnit"))
 	must(t, add(t, l.p, "uid=ann,ou=people,dc=example,dc=com", somebody("ann", "Ann Lee")...))
@@ -81,10 +86,10 @@ func newLife(t *testing.T, s table.Store) *life {
 // openErase opens a directory with row indexes and column indexes.
 func openErase(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Txn: quick, Indexes: []configure.Index{
-		{Attribute: "uid", Layout: configure.ColumnLayout}, {Attribute: "mail", Layout: configure.ColumnLayout},
-		{Attribute: "sn", Layout: configure.RowLayout}, {Attribute: "member", Layout: configure.ColumnLayout},
-		{Attribute: "objectClass", Layout: configure.RowLayout}}})
+	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Txn: quick, Indexes: []catalog.Index{
+		{Attribute: "uid", Layout: catalog.ColumnLayout}, {Attribute: "mail", Layout: catalog.ColumnLayout},
+		{Attribute: "sn", Layout: catalog.RowLayout}, {Attribute: "member", Layout: catalog.ColumnLayout},
+		{Attribute: "objectClass", Layout: catalog.RowLayout}}})
 	must(t, err)
 	t.Cleanup(func() { p.Close(context.Background()) })
 	return p
@@ -100,14 +105,14 @@ var uuid = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // keep records the newest state under a name.
 func (l *life) keep(moment string) {
-	s := l.p.Snapshot()
+	s := state.Newest(l.p)
 	defer s.Close()
 	l.moments[moment] = s.Revision()
 }
 
 func (l *life) update(by partition.By, f func(tx *partition.Tx) error) {
 	l.t.Helper()
-	_, err := l.p.Update(context.Background(), by, f)
+	_, err := write.Update(context.Background(), l.p, by, f)
 	must(l.t, err)
 }
 
@@ -230,10 +235,10 @@ func (l *life) rows(name string) (keys [][]byte) {
 func (l *life) at(moment string) (entries []string) {
 	l.t.Helper()
 	ctx := context.Background()
-	s, err := l.p.At(ctx, l.moments[moment])
+	s, err := state.At(ctx, l.p, l.moments[moment])
 	must(l.t, err)
 	defer s.Close()
-	for r, err := range s.Search(ctx, partition.Query{Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+	for r, err := range search.Search(ctx, s, partition.Query{Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
 		must(l.t, err)
 		at, err := s.Find(ctx, name(r.Name.String()))
 		if err != nil || at.ID != r.ID {
@@ -266,17 +271,13 @@ func (l *life) want(moment string, want ...string) {
 	}
 }
 
-func (l *life) erase(o maintain.EraseOptions) *maintain.Erased {
+func (l *life) erase(o erase.Options) *erase.Erased {
 	l.t.Helper()
 	o.By.Name = "cn=admin"
-	done, err := maintain.Erase(context.Background(), l.p, o)
+	done, err := erase.Erase(context.Background(), l.p, o)
 	must(l.t, err)
 	n := 0
-	_, err = maintain.Verify(context.Background(), l.p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
-		n++
-		l.t.Errorf("verify: %v", f)
-		return nil
-	}})
+	_, err = verify.Verify(context.Background(), l.p, verify.Options{Found: func(f *verify.Finding) error { n++; l.t.Errorf("verify: %v", f); return nil }})
 	must(l.t, err)
 	return done
 }
@@ -299,7 +300,7 @@ func TestEraseName(t *testing.T) {
 			t.Fatalf("it is stored in few places only: %q", found)
 		}
 		before := l.bytesOf(words...)
-		o := maintain.EraseOptions{Name: name(john), Dry: true}
+		o := erase.Options{Name: name(john), Dry: true}
 		dry := l.erase(o)
 		if !slices.Equal(l.bytesOf(words...), before) {
 			t.Error("a dry run changes something")
@@ -333,7 +334,7 @@ func TestEraseStanding(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		l.john()
 		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModAdd, "description: JDOE")
-		for _, o := range []maintain.EraseOptions{
+		for _, o := range []erase.Options{
 			{Value: []byte("jdoe")},
 			{Name: name("uid=ann,ou=people,dc=example,dc=com")},
 			{Attribute: "cn", Value: []byte("ann  LEE")},
@@ -342,8 +343,8 @@ func TestEraseStanding(t *testing.T) {
 		} {
 			before := l.bytesOf("jdoe", "lee")
 			o.By.Name = "cn=admin"
-			_, err := maintain.Erase(context.Background(), l.p, o)
-			var standing *maintain.StandingError
+			_, err := erase.Erase(context.Background(), l.p, o)
+			var standing *erase.StandingError
 			if !errors.As(err, &standing) || standing.Count == 0 || len(standing.Names) == 0 {
 				t.Errorf("erasing %q %q: %v", o.Name, o.Value, err)
 			}
@@ -374,7 +375,7 @@ func TestEraseValue(t *testing.T) {
 		must(t, add(t, l.p, former, somebody("former", "Another One")...))
 		l.delete(former) // delete the new entry, so that its name is free again
 		latest := l.at("latter")
-		done := l.erase(maintain.EraseOptions{Value: []byte("Former")})
+		done := l.erase(erase.Options{Value: []byte("Former")})
 		if done.Names != 2 || done.Gone != 0 || done.Commits == 0 {
 			t.Errorf("erased is %+v", done)
 		}
@@ -393,7 +394,7 @@ func TestEraseValue(t *testing.T) {
 			t.Errorf("the present is\n%s, was\n%s", strings.Join(now, "\n"), strings.Join(latest, "\n"))
 		}
 		for _, more := range []string{"Former Kim", "Kim Former", "former@example.com"} {
-			l.erase(maintain.EraseOptions{Value: []byte(more)})
+			l.erase(erase.Options{Value: []byte(more)})
 		}
 		for _, found := range l.bytesOf("former") {
 			t.Error(found)
@@ -408,7 +409,7 @@ func TestEraseMemory(t *testing.T) {
 	other := openErase(t, l.store)
 	must(t, add(t, l.p, john, somebody("jdoe", "John Doe")...))
 	must(t, other.CatchUp(ctx))
-	s := other.Snapshot()
+	s := state.Newest(other)
 	at, err := s.Find(ctx, name(john))
 	must(t, err)
 	_, err = s.Entry(ctx, at.ID, false)
@@ -416,12 +417,12 @@ func TestEraseMemory(t *testing.T) {
 	s.Close()
 	l.delete(john)
 	must(t, other.CatchUp(ctx))
-	if !other.Remembers(at.ID) {
+	if !remembers(other, at.ID) {
 		t.Fatal("the other server remembers nothing: the test shows nothing")
 	}
-	l.erase(maintain.EraseOptions{Name: name(john)})
+	l.erase(erase.Options{Name: name(john)})
 	must(t, other.CatchUp(ctx))
-	if l.p.Remembers(at.ID) || other.Remembers(at.ID) {
+	if remembers(l.p, at.ID) || remembers(other, at.ID) {
 		t.Error("it is still in memory")
 	}
 }
@@ -439,7 +440,7 @@ func TestEraseUsedName(t *testing.T) {
 		must(t, add(t, l.p, john, somebody("jdoe", "Joan Dow")...))
 		l.keep("the second")
 		l.delete(john)
-		done := l.erase(maintain.EraseOptions{Name: name(john)})
+		done := l.erase(erase.Options{Name: name(john)})
 		if done.Gone != 2 {
 			t.Errorf("erased is %+v", done)
 		}
@@ -452,7 +453,7 @@ func TestEraseUsedName(t *testing.T) {
 				t.Error(found)
 			}
 		}
-		if got := search(t, l.p, "dc=example,dc=com", op.WholeSubtree, "(uid=jdoe)"); !slices.Equal(got, []string{elsewhere}) {
+		if got := searched(t, l.p, "dc=example,dc=com", op.WholeSubtree, "(uid=jdoe)"); !slices.Equal(got, []string{elsewhere}) {
 			t.Errorf("found is %q", got)
 		}
 	})
@@ -466,7 +467,7 @@ func TestEraseAttribute(t *testing.T) {
 		l.keep("both")
 		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModDelete, "givenName: Mo")
 		l.modify("uid=ann,ou=people,dc=example,dc=com", op.ModDelete, "description: Mo")
-		if done := l.erase(maintain.EraseOptions{Attribute: "name", Value: []byte("mo")}); done.Values != 1 {
+		if done := l.erase(erase.Options{Attribute: "name", Value: []byte("mo")}); done.Values != 1 {
 			t.Errorf("erased is %+v", done)
 		}
 		l.want("both", topLine, peopleLine, strings.Replace(annLine, " | mail", " | description Mo | mail", 1))
@@ -484,10 +485,10 @@ func TestEraseCrash(t *testing.T) {
 			l.john()
 			must(t, l.p.Close(context.Background()))
 			faulty, faults := tabletest.WithFaults(mem, uint64(at))
-			o := maintain.EraseOptions{Name: name(john), By: partition.By{Name: "cn=admin"}}
+			o := erase.Options{Name: name(john), By: partition.By{Name: "cn=admin"}}
 			p := openErase(t, faulty)
 			faults.CrashAt(at)
-			_, _ = maintain.Erase(context.Background(), p, o) // Erase fails when the crash occurs
+			_, _ = erase.Erase(context.Background(), p, o) // Erase fails when the crash occurs
 			l.p = openErase(t, mem)
 			l.erase(o)
 			for _, found := range l.bytesOf("jdoe", "Doe", "192.0.2.7") {
@@ -529,12 +530,12 @@ func TestEraseBeside(t *testing.T) {
 			})
 		}
 		keep := 200 * time.Millisecond
-		if l.p.DB().Shared() {
+		if l.p.DB.Shared() {
 			keep = time.Hour // every server must keep history longer than marks
 		}
 		wg.Go(func() {
 			for time.Now().Before(stop) && !t.Failed() {
-				if _, err := maintain.Collect(ctx, l.p, maintain.CollectOptions{Retention: keep}); err != nil {
+				if _, err := l.p.DB.Collect(ctx, txn.CollectOptions{Retention: keep}); err != nil {
 					t.Errorf("collecting: %v", err)
 				}
 			}
@@ -544,7 +545,7 @@ func TestEraseBeside(t *testing.T) {
 			select {
 			case dn := <-gone:
 				erased = append(erased, dn)
-				if _, err := maintain.Erase(ctx, l.p, maintain.EraseOptions{Name: name(dn), By: partition.By{Name: "cn=admin"}}); err != nil {
+				if _, err := erase.Erase(ctx, l.p, erase.Options{Name: name(dn), By: partition.By{Name: "cn=admin"}}); err != nil {
 					t.Errorf("erasing %s: %v", dn, err)
 				}
 			default:
@@ -555,7 +556,7 @@ func TestEraseBeside(t *testing.T) {
 		if len(erased) == 0 {
 			t.Skip("nothing was erased in time: the machine is busy")
 		}
-		l.erase(maintain.EraseOptions{Name: name(erased[0])})
+		l.erase(erase.Options{Name: name(erased[0])})
 		var words []string
 		for _, dn := range erased {
 			words = append(words, string(name(dn)[0][0].Value))
@@ -586,10 +587,10 @@ func (l *life) comeAndGo(uid string) (dn string) {
 // readPast reads all entries as they were at a time in the past.
 func (l *life) readPast(ago time.Duration) {
 	ctx := context.Background()
-	now := l.p.Snapshot()
+	now := state.Newest(l.p)
 	r := now.Revision()
 	now.Close()
-	s, err := l.p.At(ctx, revision.At(r.Time().Add(-ago)))
+	s, err := state.At(ctx, l.p, revision.At(r.Time().Add(-ago)))
 	if errors.Is(err, txn.ErrRevision) {
 		return
 	}
@@ -598,7 +599,7 @@ func (l *life) readPast(ago time.Duration) {
 		return
 	}
 	defer s.Close()
-	for r, err := range s.Search(ctx, partition.Query{Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+	for r, err := range search.Search(ctx, s, partition.Query{Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
 		if err != nil && !errors.Is(err, txn.ErrRevision) {
 			l.t.Errorf("reading the past: %v", err)
 		}
@@ -606,4 +607,12 @@ func (l *life) readPast(ago time.Duration) {
 			l.t.Error("an entry of the past has no name")
 		}
 	}
+}
+
+// remembers reports whether the cache of entries contains the entry, or whether the cache of
+// names or the cache of children contains anything at all.
+func remembers(p *partition.Partition, id entry.ID) bool {
+	c := p.Catalog.Load().Cache
+	_, ok := c.Entries.GetIfPresent(id)
+	return ok || c.Names.EstimatedSize()+c.Children.EstimatedSize() > 0
 }

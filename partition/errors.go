@@ -1,7 +1,7 @@
 package partition
 
 import (
-	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 

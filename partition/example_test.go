@@ -10,7 +10,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 )
 
@@ -33,7 +36,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer p.Close(ctx)
-	if err := configure.SetSuffixes(ctx, p, []string{"o=Royal Navy"}); err != nil {
+	if err := onlineschema.SetSuffixes(ctx, p, []string{"o=Royal Navy"}); err != nil {
 		log.Fatal(err)
 	}
 
@@ -48,22 +51,17 @@ func Example() {
 	}
 
 	// Both entries become visible at one revision, or neither does.
-	before, err := p.Update(ctx, partition.By{Name: "cn=example"}, func(tx *partition.Tx) error {
+	before, err := write.Update(ctx, p, partition.By{Name: "cn=example"}, func(tx *partition.Tx) error {
 		if _, err := tx.Add(ctx, navy, []op.PartialAttribute{values("objectClass", "organization")}, false); err != nil {
 			return err
 		}
-		_, err := tx.Add(ctx, hornblower, []op.PartialAttribute{
-			values("objectClass", "inetOrgPerson"),
-			values("cn", "Horatio Hornblower"),
-			values("sn", "Hornblower"),
-			values("title", "Lieutenant"),
-		}, false)
+		_, err := tx.Add(ctx, hornblower, []op.PartialAttribute{values("objectClass", "inetOrgPerson"), values("cn", "Horatio Hornblower"), values("sn", "Hornblower"), values("title", "Lieutenant")}, false)
 		return err
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = p.Update(ctx, partition.By{Name: "cn=example"}, func(tx *partition.Tx) error {
+	_, err = write.Update(ctx, p, partition.By{Name: "cn=example"}, func(tx *partition.Tx) error {
 		return tx.Modify(ctx, hornblower, []op.Modification{{Kind: op.ModReplace, PartialAttribute: values("title", "Captain")}})
 	})
 	if err != nil {
@@ -78,15 +76,15 @@ func Example() {
 		}
 		q := partition.Query{Base: at.ID, Scope: op.WholeSubtree,
 			Filter: filter.Resolve(filter.MustParse("(cn=horatio*)"), p.Schema())}
-		for r, err := range s.Search(ctx, q) {
+		for r, err := range search.Search(ctx, s, q) {
 			if err != nil {
 				log.Fatal(err)
 			}
 			fmt.Printf("%s: %s\n", r.Name, r.Entry.Values(p.Schema().Attribute("title"))[0])
 		}
 	}
-	find(p.Snapshot())
-	past, err := p.At(ctx, before)
+	find(state.Newest(p))
+	past, err := state.At(ctx, p, before)
 	if err != nil {
 		log.Fatal(err)
 	}

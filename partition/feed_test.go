@@ -12,21 +12,23 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 )
 
-var kinds = map[changes.EffectKind]string{changes.Added: "add", changes.Deleted: "delete", changes.Modified: "modify", changes.Moved: "move"}
+var kinds = map[changestream.EffectKind]string{changestream.Added: "add", changestream.Deleted: "delete", changestream.Modified: "modify", changestream.Moved: "move"}
 
 // The function "told" returns one line for each commit after a frontier. The line describes the
 // effects of the commit.
 func told(t *testing.T, p *partition.Partition, after revision.Frontier) (lines []string) {
 	t.Helper()
 	ctx := context.Background()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
-	for c, err := range changes.Shown(ctx, s, after) {
+	for c, err := range changestream.Shown(ctx, s, after) {
 		must(t, err)
 		line := ""
 		for _, e := range effects(t, p, after, c) {
@@ -38,19 +40,19 @@ func told(t *testing.T, p *partition.Partition, after revision.Frontier) (lines 
 	return lines
 }
 
-func effects(t *testing.T, p *partition.Partition, before revision.Frontier, c *changes.Change) (out []string) {
+func effects(t *testing.T, p *partition.Partition, before revision.Frontier, c *changestream.Change) (out []string) {
 	t.Helper()
 	ctx := context.Background()
-	from, err := changes.AtFrontier(ctx, p, before)
+	from, err := changestream.AtFrontier(ctx, p, before)
 	must(t, err)
 	defer from.Close()
-	to, err := changes.AtFrontier(ctx, p, before.With(c.Revision))
+	to, err := changestream.AtFrontier(ctx, p, before.With(c.Revision))
 	must(t, err)
 	defer to.Close()
-	for e, err := range changes.Effects(ctx, from, to, c.IDs) {
+	for e, err := range changestream.Effects(ctx, from, to, c.IDs) {
 		must(t, err)
 		s := to
-		if e.Kind == changes.Deleted {
+		if e.Kind == changestream.Deleted {
 			s = from
 		}
 		name, err := s.Name(ctx, e.ID)
@@ -64,8 +66,8 @@ func TestChanges(t *testing.T) {
 	p := open(t)
 	ctx := context.Background()
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain", "dc: example"))
-	s := p.Snapshot()
-	begin, err := changes.Frontier(ctx, s)
+	s := state.Newest(p)
+	begin, err := changestream.Frontier(ctx, s)
 	must(t, err)
 	s.Close()
 	must(t, add(t, p, "ou=a,dc=example,dc=com", "objectClass: organizationalUnit", "ou: a"))
@@ -103,14 +105,14 @@ func TestChangesGoOn(t *testing.T) {
 	p := open(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s := p.Snapshot()
-	begin, err := changes.Frontier(ctx, s)
+	s := state.Newest(p)
+	begin, err := changestream.Frontier(ctx, s)
 	must(t, err)
 	s.Close()
-	got := make(chan *changes.Change)
+	got := make(chan *changestream.Change)
 	ended := make(chan error)
 	go func() {
-		for c, err := range changes.Stream(ctx, p, begin) {
+		for c, err := range changestream.Stream(ctx, p, begin) {
 			if err != nil {
 				ended <- err
 				return
@@ -141,30 +143,30 @@ func TestEntryCSN(t *testing.T) {
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain", "dc: example"))
 	must(t, add(t, p, "cn=g,dc=example,dc=com", "objectClass: groupOfNames", "cn: g", "member: cn=0"))
 	csn := func() string {
-		s := p.Snapshot()
+		s := state.Newest(p)
 		defer s.Close()
 		at, err := s.Find(ctx, name("cn=g,dc=example,dc=com"))
 		must(t, err)
 		e, err := s.Entry(ctx, at.ID, false)
 		must(t, err)
-		frontier, err := changes.Frontier(ctx, s)
+		frontier, err := changestream.Frontier(ctx, s)
 		must(t, err)
 		got := string(e.Values(p.Schema().Attribute("entryCSN"))[0])
 		if want := string(revision.AppendCSN(nil, frontier.Max())); got != want {
 			t.Errorf("entryCSN %s, commit %s", got, want)
 		}
-		last, err := changes.Written(ctx, s, at.ID)
+		last, err := changestream.Written(ctx, s, at.ID)
 		must(t, err)
 		if last != frontier.Max() {
 			t.Errorf("written at %s, commit %s", last, frontier.Max())
 		}
 		q := partition.Query{Scope: op.WholeSubtree, Base: entry.Root,
 			Filter: filter.Resolve(&filter.Equal{Attribute: "entryCSN", Value: []byte(got)}, p.Schema())}
-		if _, ok, err := s.Lookup(ctx, q, at.ID); !ok || err != nil {
+		if _, ok, err := search.Lookup(ctx, s, q, at.ID); !ok || err != nil {
 			t.Errorf("(entryCSN=%s) does not find it: %v", got, err)
 		}
 		found := 0
-		for _, err := range s.Search(ctx, q) {
+		for _, err := range search.Search(ctx, s, q) {
 			must(t, err)
 			found++
 		}
@@ -192,7 +194,7 @@ func TestEntryCSN(t *testing.T) {
 func TestLookup(t *testing.T) {
 	p := sample(t)
 	ctx := context.Background()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	for _, base := range []string{"", "dc=example,dc=com", "ou=people,dc=example,dc=com"} {
 		at, err := s.Find(ctx, name(base))
@@ -203,15 +205,15 @@ func TestLookup(t *testing.T) {
 				must(t, err)
 				q := partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(parsed, p.Schema())}
 				found := map[entry.ID]bool{}
-				for r, err := range s.Search(ctx, q) {
+				for r, err := range search.Search(ctx, s, q) {
 					must(t, err)
 					found[r.ID] = true
 				}
 				all := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}
-				for r, err := range s.Search(ctx, all) {
+				for r, err := range search.Search(ctx, s, all) {
 					must(t, err)
 					id, where := r.ID, r.Name
-					got, ok, err := s.Lookup(ctx, q, id)
+					got, ok, err := search.Lookup(ctx, s, q, id)
 					must(t, err)
 					if ok != found[id] || ok && (got.Name != where || got.ID != id) {
 						t.Errorf("base %q, scope %d, %s: %s: %v, %q", base, scope, f, where, ok, got.Name)

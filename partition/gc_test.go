@@ -12,8 +12,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -35,7 +35,7 @@ func folder(t testing.TB, dir string) (p *partition.Partition, done func()) {
 	must(t, err)
 	p, err = partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: txn.Options{SecretAge: time.Nanosecond}})
 	must(t, err)
-	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	return p, func() {
 		must(t, p.Close(ctx))
 		must(t, s.Close())
@@ -119,7 +119,7 @@ func TestSpaceComesBack(t *testing.T) {
 	fresh, used := t.TempDir(), t.TempDir()
 	p, done := folder(t, fresh)
 	addPeople(t, p, *gcRounds)
-	_, err := maintain.Collect(ctx, p, maintain.CollectOptions{})
+	_, err := p.DB.Collect(ctx, txn.CollectOptions{})
 	must(t, err)
 	done()
 
@@ -128,7 +128,7 @@ func TestSpaceComesBack(t *testing.T) {
 	for round := range *gcRounds {
 		overwrite(t, p, round+1)
 	}
-	_, err = maintain.Collect(ctx, p, maintain.CollectOptions{})
+	_, err = p.DB.Collect(ctx, txn.CollectOptions{})
 	must(t, err)
 	wantSound(t, p)
 	done()
@@ -148,11 +148,11 @@ func TestUniqueMarksGo(t *testing.T) {
 	o := quick
 	o.SecretAge = time.Nanosecond
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: o,
-		Indexes: []configure.Index{{Attribute: "mail", Layout: configure.ColumnLayout}}})
+		Indexes: []catalog.Index{{Attribute: "mail", Layout: catalog.ColumnLayout}}})
 	must(t, err)
 	defer p.Close(ctx)
-	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
-	must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "mail"}, true))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	must(t, onlineschema.SetUnique(ctx, p, []catalog.Unique{catalog.Unique{Attribute: "mail"}}, true))
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: domain"))
 	for i := range 5 {
 		must(t, add(t, p, fmt.Sprintf("uid=a%d,dc=example,dc=com", i), "objectClass: account", "objectClass: extensibleObject",
@@ -172,7 +172,7 @@ func TestUniqueMarksGo(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("%d marks are left", marks())
 		}
-		_, err := maintain.Collect(ctx, p, maintain.CollectOptions{Retention: time.Hour})
+		_, err := p.DB.Collect(ctx, txn.CollectOptions{Retention: time.Hour})
 		must(t, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -42,19 +42,18 @@ func eachStore(t *testing.T, f func(t *testing.T, p *partition.Partition, s tabl
 	}
 }
 
-func load(t testing.TB, p *partition.Partition) *transfer.Loader {
+func begun(t testing.TB, p *partition.Partition) *load.Loader {
 	t.Helper()
-	l, err := transfer.Load(context.Background(), p, transfer.LoadOptions{
-		By: partition.By{Name: "cn=loader"}, FirstSuffix: true, Folder: t.TempDir()})
+	l, err := load.Load(context.Background(), p, load.Options{By: partition.By{Name: "cn=loader"}, FirstSuffix: true, Folder: t.TempDir()})
 	must(t, err)
 	return l
 }
 
-func loadAdd(l *transfer.Loader, dn string, lines ...string) error {
+func loadAdd(l *load.Loader, dn string, lines ...string) error {
 	return l.Add(context.Background(), name(dn), attrs(lines...))
 }
 
-func commit(t testing.TB, l *transfer.Loader) {
+func commit(t testing.TB, l *load.Loader) {
 	t.Helper()
 	_, err := l.Commit(context.Background())
 	must(t, err)
@@ -73,7 +72,7 @@ func person(i int) (string, []string) {
 // loadSample loads a domain, a unit and n people.
 func loadSample(t testing.TB, p *partition.Partition, n int) {
 	t.Helper()
-	l := load(t, p)
+	l := begun(t, p)
 	must(t, loadAdd(l, domain, domainLines...))
 	must(t, loadAdd(l, "ou=people,"+domain, "objectClass: organizationalUnit"))
 	var wg sync.WaitGroup
@@ -96,24 +95,24 @@ func TestLoad(t *testing.T) {
 		if got := p.Config().Suffixes; len(got) != 1 || got[0] != domain {
 			t.Fatalf("suffixes: %q", got)
 		}
-		if got := search(t, p, domain, op.WholeSubtree, "(objectClass=*)"); len(got) != 102 {
+		if got := searched(t, p, domain, op.WholeSubtree, "(objectClass=*)"); len(got) != 102 {
 			t.Errorf("%d entries", len(got))
 		}
-		if got := search(t, p, domain, op.WholeSubtree, "(mail=U17@example.com)"); len(got) != 1 || got[0] != "uid=u17,ou=people,"+domain {
+		if got := searched(t, p, domain, op.WholeSubtree, "(mail=U17@example.com)"); len(got) != 1 || got[0] != "uid=u17,ou=people,"+domain {
 			t.Errorf("by mail: %q", got)
 		}
-		if got := search(t, p, domain, op.WholeSubtree, "(creatorsName=cn=loader)"); len(got) != 102 {
+		if got := searched(t, p, domain, op.WholeSubtree, "(creatorsName=cn=loader)"); len(got) != 102 {
 			t.Errorf("created by the loader: %d", len(got))
 		}
 		// A second load adds to the entries of the first load.
-		l := load(t, p)
+		l := begun(t, p)
 		dn, lines := person(1)
 		must(t, loadAdd(l, dn, lines...)) // equal, so it is skipped
 		wantProblem(t, loadAdd(l, dn, append(lines, "title: x", "mail: x")...), partition.EntryExists, "which differs in mail, title: ")
 		dn, lines = person(1000)
 		must(t, loadAdd(l, dn, lines...))
 		commit(t, l)
-		if got := search(t, p, domain, op.WholeSubtree, "(uid=u1000)"); len(got) != 1 {
+		if got := searched(t, p, domain, op.WholeSubtree, "(uid=u1000)"); len(got) != 1 {
 			t.Errorf("of the second load: %q", got)
 		}
 		must(t, add(t, p, "uid=later,ou=people,"+domain, lines...))
@@ -132,7 +131,7 @@ func TestLoadRefuses(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) {
 		const uuid = "entryUUID: 11111111-2222-3333-4444-555555555555"
 		unit := "objectClass: organizationalUnit"
-		l := load(t, p)
+		l := begun(t, p)
 		must(t, loadAdd(l, domain, domainLines...))
 		wantProblem(t, loadAdd(l, "ou=a,ou=b,"+domain, unit), partition.NoSuchEntry, "no entry ou=b,"+domain)
 		must(t, loadAdd(l, "ou=b,"+domain, unit, uuid))
@@ -144,10 +143,10 @@ func TestLoadRefuses(t *testing.T) {
 		must(t, l.Refuse(name("ou=d,"+domain)))
 		wantProblem(t, loadAdd(l, "ou=e,ou=d,"+domain, unit), partition.Unwilling, "ou=d,"+domain+", was refused")
 		commit(t, l)
-		if got := search(t, p, "", op.WholeSubtree, "(objectClass=*)"); len(got) != 3 {
+		if got := searched(t, p, "", op.WholeSubtree, "(objectClass=*)"); len(got) != 3 {
 			t.Errorf("entries: %q", got)
 		}
-		l = load(t, p)
+		l = begun(t, p)
 		wantProblem(t, loadAdd(l, "ou=z,"+domain, unit, uuid), partition.EntryExists, "entryUUID")
 		must(t, l.Abort(context.Background()))
 	})
@@ -155,9 +154,9 @@ func TestLoadRefuses(t *testing.T) {
 
 func TestLoadAbort(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
-		l := load(t, p)
+		l := begun(t, p)
 		must(t, loadAdd(l, domain, domainLines...))
-		if got := search(t, p, "", op.WholeSubtree, "(objectClass=*)"); len(got) != 0 {
+		if got := searched(t, p, "", op.WholeSubtree, "(objectClass=*)"); len(got) != 0 {
 			t.Errorf("seen before commit: %q", got)
 		}
 		must(t, l.Abort(context.Background()))
@@ -179,7 +178,7 @@ func TestLoadAbort(t *testing.T) {
 // It checks that the load refuses every record whose name an earlier record has.
 func TestLoadSpills(t *testing.T) {
 	p := open(t)
-	l, err := transfer.Load(context.Background(), p, transfer.LoadOptions{Memory: 1, Folder: t.TempDir()})
+	l, err := load.Load(context.Background(), p, load.Options{Memory: 1, Folder: t.TempDir()})
 	must(t, err)
 	must(t, loadAdd(l, domain, domainLines...))
 	must(t, loadAdd(l, "ou=people,"+domain, "objectClass: organizationalUnit"))

@@ -16,8 +16,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -38,7 +42,7 @@ func runMachine(t *rapid.T) {
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Cache: 1 << 20, Indexes: machineIndexes})
 	ok(t, err)
 	defer p.Close(ctx)
-	ok(t, configure.SetSuffixes(ctx, p, []string{domain}))
+	ok(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
 	m := &machine{ctx: ctx, p: p, model: newModel(p.Schema())}
 	m.transact(t, 1)
 	t.Repeat(map[string]func(*rapid.T){
@@ -54,12 +58,12 @@ func runMachine(t *rapid.T) {
 
 // machineIndexes are indexes of both layouts. Some are of single-valued types, and one is of a
 // stamp. Some types that the machine uses have no index.
-var machineIndexes = []configure.Index{
-	{Attribute: "objectClass", Layout: configure.RowLayout}, {Attribute: "sn", Layout: configure.RowLayout},
-	{Attribute: "description", Layout: configure.RowLayout}, {Attribute: "displayName", Layout: configure.RowLayout},
-	{Attribute: "cn", Layout: configure.ColumnLayout}, {Attribute: "uid", Layout: configure.ColumnLayout},
-	{Attribute: "seeAlso", Layout: configure.ColumnLayout}, {Attribute: "uidNumber", Layout: configure.ColumnLayout},
-	{Attribute: "modifiersName", Layout: configure.RowLayout},
+var machineIndexes = []catalog.Index{
+	{Attribute: "objectClass", Layout: catalog.RowLayout}, {Attribute: "sn", Layout: catalog.RowLayout},
+	{Attribute: "description", Layout: catalog.RowLayout}, {Attribute: "displayName", Layout: catalog.RowLayout},
+	{Attribute: "cn", Layout: catalog.ColumnLayout}, {Attribute: "uid", Layout: catalog.ColumnLayout},
+	{Attribute: "seeAlso", Layout: catalog.ColumnLayout}, {Attribute: "uidNumber", Layout: catalog.ColumnLayout},
+	{Attribute: "modifiersName", Layout: catalog.RowLayout},
 }
 
 func ok(t rapid.TB, err error) {
@@ -97,7 +101,7 @@ func (m *machine) transact(t *rapid.T, n int) {
 	by := partition.By{Name: rapid.SampledFrom([]string{"cn=admin", "cn=other"}).Draw(t, "by")}
 	after := m.model.clone()
 	var last error
-	r, err := m.p.Update(m.ctx, by, func(tx *partition.Tx) error {
+	r, err := write.Update(m.ctx, m.p, by, func(tx *partition.Tx) error {
 		for range n {
 			o := m.draw(t, after)
 			last = o.store(tx)
@@ -297,25 +301,25 @@ func printChanges(cs []op.Modification) string {
 }
 
 func (m *machine) verify(t *rapid.T) {
-	_, err := maintain.Verify(m.ctx, m.p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error { return errors.New(f.String()) }})
+	_, err := verify.Verify(m.ctx, m.p, verify.Options{Found: func(f *verify.Finding) error { return errors.New(f.String()) }})
 	ok(t, err)
 }
 
 func (m *machine) compareNow(t *rapid.T) {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	m.compare(t, s, m.model)
 }
 
 func (m *machine) search(t *rapid.T) {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	m.searchIn(t, s, m.model)
 }
 
 func (m *machine) past(t *rapid.T) {
 	for _, k := range m.kept {
-		s, err := m.p.At(m.ctx, k.at)
+		s, err := state.At(m.ctx, m.p, k.at)
 		ok(t, err)
 		m.compare(t, s, k.model)
 		m.searchIn(t, s, k.model)
@@ -405,18 +409,18 @@ func (m *machine) searchOne(t *rapid.T, s *partition.Snapshot, want *model, q pa
 		}
 	}
 	slices.Sort(names)
-	got := m.found(t, s, q)
+	got := m.matches(t, s, q)
 	if !slices.Equal(got, names) {
-		how, _ := maintain.Explain(m.ctx, s, q, false)
+		how, _ := search.Explain(m.ctx, s, q, false)
 		t.Fatalf("search scope %d %.300s:\n%q\nwant\n%q\n%s", q.Scope, q.Filter, got, names, how)
 	}
 }
 
-// The method "found" runs a search in two parts. The second part continues behind the last
+// matches runs a search in two parts. The second part continues behind the last
 // result of the first part.
-func (m *machine) found(t *rapid.T, s *partition.Snapshot, q partition.Query) (names []string) {
+func (m *machine) matches(t *rapid.T, s *partition.Snapshot, q partition.Query) (names []string) {
 	stop := rapid.IntRange(1, 5).Draw(t, "page")
-	for r, err := range s.Search(m.ctx, q) {
+	for r, err := range search.Search(m.ctx, s, q) {
 		ok(t, err)
 		names = append(names, r.Name.String())
 		if len(names) == stop {
@@ -425,7 +429,7 @@ func (m *machine) found(t *rapid.T, s *partition.Snapshot, q partition.Query) (n
 		}
 	}
 	if len(names) == stop {
-		for r, err := range s.Search(m.ctx, q) {
+		for r, err := range search.Search(m.ctx, s, q) {
 			ok(t, err)
 			names = append(names, r.Name.String())
 		}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
@@ -17,7 +17,7 @@ func TestUnknownOptionsStay(t *testing.T) {
 	s := tabletest.NewBatchMem()
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged})
 	must(t, err)
-	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	at := "dc=example,dc=com"
 	must(t, add(t, p, at, "objectClass: domain", "dc: example", "description;x-a: one", "description;x-b: two"))
 	must(t, p.Close(ctx))

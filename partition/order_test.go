@@ -9,7 +9,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/erase"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -52,7 +54,7 @@ func orderIn(t testing.TB, s *partition.Snapshot, dn string) string {
 func wantOrder(t testing.TB, p *partition.Partition, dn, want string) {
 	t.Helper()
 	for range 2 { // the second pass reads from the cache
-		s := p.Snapshot()
+		s := state.Newest(p)
 		got := orderIn(t, s, dn)
 		s.Close()
 		if got != want {
@@ -92,7 +94,7 @@ func TestOrderIsKept(t *testing.T) {
 		}))
 		wantOrder(t, p, "uid=pat,"+domain, back)
 		wantSound(t, p)
-		then, err := p.At(ctx, before)
+		then, err := state.At(ctx, p, before)
 		must(t, err)
 		defer then.Close()
 		if got := orderIn(t, then, pat); got != givenOrder {
@@ -109,7 +111,7 @@ func TestOrderIsKept(t *testing.T) {
 func TestOrderOfALoad(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
 		ctx := context.Background()
-		l := load(t, p)
+		l := begun(t, p)
 		must(t, loadAdd(l, domain, domainLines...))
 		must(t, loadAdd(l, "ou=people,"+domain, "description: first", "ou: people", "objectClass: organizationalUnit"))
 		must(t, loadAdd(l, pat, given...))
@@ -128,7 +130,7 @@ func TestOrderOfALoad(t *testing.T) {
 		}
 		check()
 		must(t, p.Close(ctx))
-		_, err := maintain.Rebuild(ctx, s, partition.Options{Schema: tagged}, maintain.ReindexOptions{})
+		_, err := verify.Rebuild(ctx, s, partition.Options{Schema: tagged}, verify.ReindexOptions{})
 		must(t, err)
 		p, err = partition.Open(ctx, s, partition.Options{Schema: tagged})
 		must(t, err)
@@ -143,7 +145,7 @@ func TestOrderAfterErasing(t *testing.T) {
 	eachErase(t, func(t *testing.T, l *life) {
 		must(t, add(t, l.p, "cn=Pat,"+domain, given...))
 		l.modify("cn=Pat,"+domain, op.ModDelete, "displayName: Pat Lee")
-		l.erase(maintain.EraseOptions{Value: []byte("Pat Lee")})
+		l.erase(erase.Options{Value: []byte("Pat Lee")})
 		wantOrder(t, l.p, "cn=Pat,"+domain, strings.TrimSuffix(givenOrder, " displayName"))
 		wantSound(t, l.p)
 	})

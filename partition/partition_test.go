@@ -12,9 +12,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
@@ -26,7 +29,7 @@ func open(t testing.TB) *partition.Partition {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close(ctx) })
-	if err := configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
+	if err := onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -56,7 +59,7 @@ func attrs(lines ...string) (as []op.PartialAttribute) {
 
 func update(t testing.TB, p *partition.Partition, f func(tx *partition.Tx) error) error {
 	t.Helper()
-	_, err := p.Update(context.Background(), partition.By{Name: "cn=admin"}, f)
+	_, err := write.Update(context.Background(), p, partition.By{Name: "cn=admin"}, f)
 	return err
 }
 
@@ -75,15 +78,15 @@ func add(t testing.TB, p *partition.Partition, dn string, lines ...string) error
 	})
 }
 
-func search(t testing.TB, p *partition.Partition, base string, scope op.Scope, f string) []string {
+func searched(t testing.TB, p *partition.Partition, base string, scope op.Scope, f string) []string {
 	t.Helper()
 	ctx := context.Background()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	at, err := s.Find(ctx, name(base))
 	must(t, err)
 	var names []string
-	for r, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(filter.MustParse(f), p.Schema())}) {
+	for r, err := range search.Search(ctx, s, partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(filter.MustParse(f), p.Schema())}) {
 		must(t, err)
 		names = append(names, r.Name.String())
 	}
@@ -121,14 +124,14 @@ func TestSearch(t *testing.T) {
 		{"dc=example,dc=com", op.WholeSubtree, "(userPassword=secret)", ""},
 		{"", op.WholeSubtree, "(uid=u4)", "uid=u4,ou=people,dc=example,dc=com"},
 	} {
-		if got := strings.Join(search(t, p, c.base, c.scope, c.f), " "); got != c.want {
+		if got := strings.Join(searched(t, p, c.base, c.scope, c.f), " "); got != c.want {
 			t.Errorf("%s %d %s: got %q, want %q", c.base, c.scope, c.f, got, c.want)
 		}
 	}
-	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(objectClass=*)"); len(got) != 7 {
+	if got := searched(t, p, "dc=example,dc=com", op.WholeSubtree, "(objectClass=*)"); len(got) != 7 {
 		t.Errorf("whole subtree: %q", got)
 	}
-	if got := search(t, p, "ou=people,dc=example,dc=com", op.Subordinates, "(sn=*)"); len(got) != 5 {
+	if got := searched(t, p, "ou=people,dc=example,dc=com", op.Subordinates, "(sn=*)"); len(got) != 5 {
 		t.Errorf("subordinates: %q", got)
 	}
 }
@@ -144,22 +147,22 @@ func TestModifyRenameDelete(t *testing.T) {
 			{Kind: op.ModDelete, PartialAttribute: attrs("mail: A@example.com")[0]},
 		})
 	}))
-	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(mail=b@example.com)"); len(got) != 1 {
+	if got := searched(t, p, "dc=example,dc=com", op.WholeSubtree, "(mail=b@example.com)"); len(got) != 1 {
 		t.Errorf("mail: %q", got)
 	}
-	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(mail=a@example.com)"); len(got) != 0 {
+	if got := searched(t, p, "dc=example,dc=com", op.WholeSubtree, "(mail=a@example.com)"); len(got) != 0 {
 		t.Errorf("deleted mail: %q", got)
 	}
 	must(t, update(t, p, func(tx *partition.Tx) error {
 		return tx.Rename(ctx, name("ou=people,dc=example,dc=com"), dn.RDN{{Type: "ou", Value: []byte("Staff")}}, true, nil)
 	}))
-	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(mail=b@example.com)"); len(got) != 1 || got[0] != "uid=u1,ou=Staff,dc=example,dc=com" {
+	if got := searched(t, p, "dc=example,dc=com", op.WholeSubtree, "(mail=b@example.com)"); len(got) != 1 || got[0] != "uid=u1,ou=Staff,dc=example,dc=com" {
 		t.Errorf("after rename: %q", got)
 	}
 	must(t, update(t, p, func(tx *partition.Tx) error {
 		return tx.Delete(ctx, name("uid=u1,ou=staff,dc=example,dc=com"))
 	}))
-	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(|(mail=b@example.com)(uid=u1))"); len(got) != 0 {
+	if got := searched(t, p, "dc=example,dc=com", op.WholeSubtree, "(|(mail=b@example.com)(uid=u1))"); len(got) != 0 {
 		t.Errorf("after delete: %q", got)
 	}
 	var e *partition.Error
@@ -175,11 +178,11 @@ func TestModifyRenameDelete(t *testing.T) {
 
 func TestWarm(t *testing.T) {
 	p := sample(t)
-	n, err := maintain.Warm(context.Background(), p)
+	n, err := search.Warm(context.Background(), p)
 	if err != nil || n != 7 {
 		t.Fatalf("%d entries warmed, %v; want 7", n, err)
 	}
-	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(uid=u1)"); len(got) != 1 {
+	if got := searched(t, p, "dc=example,dc=com", op.WholeSubtree, "(uid=u1)"); len(got) != 1 {
 		t.Errorf("after warming: %q", got)
 	}
 }
@@ -191,7 +194,7 @@ func TestRecall(t *testing.T) {
 	ctx := context.Background()
 	const u1 = "uid=u1,ou=people,dc=example,dc=com"
 	recall := func() bool {
-		s := p.Snapshot()
+		s := state.Newest(p)
 		defer s.Close()
 		at, ok := s.Recall(u1)
 		if ok && at.Name.String() != u1 {
@@ -200,7 +203,7 @@ func TestRecall(t *testing.T) {
 		return ok
 	}
 	remember := func() {
-		s := p.Snapshot()
+		s := state.Newest(p)
 		defer s.Close()
 		at, err := s.Find(ctx, name(u1))
 		must(t, err)
@@ -234,3 +237,11 @@ func TestRecall(t *testing.T) {
 
 // tagged is the built-in schema with the attribute options that tests use.
 var tagged = schema.Core().WithOptions("x-")
+
+// updating returns a function that runs transactions in p, as the method Update of a branch runs
+// them in the branch.
+func updating(p *partition.Partition) func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error) {
+	return func(ctx context.Context, by partition.By, fn func(*partition.Tx) error) (table.Revision, error) {
+		return write.Update(ctx, p, by, fn)
+	}
+}

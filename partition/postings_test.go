@@ -10,7 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
@@ -21,7 +23,7 @@ func TestPostingsFollowCommits(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	first := server(t, s)
-	must(t, configure.SetSuffixes(ctx, first, []string{domain}))
+	must(t, onlineschema.SetSuffixes(ctx, first, []string{domain}))
 	must(t, add(t, first, domain, domainLines...))
 	servers := []*partition.Partition{first, server(t, s)}
 	const people, values, rounds = 60, 3, 200
@@ -75,12 +77,12 @@ func TestPostingsFollowCommits(t *testing.T) {
 func isFound(t *testing.T, when string, p *partition.Partition, f string, want []string) {
 	t.Helper()
 	ctx := context.Background()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	at, err := s.Find(ctx, name(domain))
 	must(t, err)
 	var got []string
-	for r, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema())}) {
+	for r, err := range search.Search(ctx, s, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema())}) {
 		must(t, err)
 		got = append(got, r.Name.String())
 	}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/cache"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/changestream"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
+	"github.com/seed-4dac0d86/ldapd/partition/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -27,8 +27,8 @@ func TestRecentModifications(t *testing.T) {
 	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true})
 	must(t, err)
 	defer p.Close(ctx)
-	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
-	k := p.Keeper()
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	k := p
 	k.Recent.Want(true)
 	const people = 6
 	must(t, update(t, p, func(tx *partition.Tx) error {
@@ -120,11 +120,11 @@ func modifyPerson(r *rand.Rand) op.Modification {
 // their commits. It also checks that Forget removes them.
 func checkRecent(t *testing.T, p *partition.Partition) {
 	ctx := context.Background()
-	k := p.Keeper()
+	k := p
 	commits, found := 0, 0
 	now := state.Newest(k)
 	defer now.Close()
-	for c, err := range changestream.ChangesAfter(ctx, now, 0) {
+	for c, err := range changestream.ShownAfter(ctx, now, 0) {
 		must(t, err)
 		for _, id := range c.IDs {
 			before, after := k.Recent.Find(id, c.Revision, c.Revision)
@@ -146,7 +146,7 @@ func checkRecent(t *testing.T, p *partition.Partition) {
 		t.Error("too few changes are remembered")
 	}
 	k.Recent.Forget(now.Revision())
-	for c, err := range changestream.ChangesAfter(ctx, now, 0) {
+	for c, err := range changestream.ShownAfter(ctx, now, 0) {
 		must(t, err)
 		for _, id := range c.IDs {
 			if before, after := k.Recent.Find(id, c.Revision, c.Revision); before != nil || after != nil {
@@ -158,7 +158,7 @@ func checkRecent(t *testing.T, p *partition.Partition) {
 
 // stored describes an entry as the store has it at a revision.
 func stored(t *testing.T, p *partition.Partition, id entry.ID, r table.Revision) string {
-	s, err := state.At(context.Background(), p.Keeper(), r)
+	s, err := state.At(context.Background(), p, r)
 	must(t, err)
 	defer s.Close()
 	i, err := s.Item(context.Background(), id)

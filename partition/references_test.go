@@ -13,8 +13,11 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
@@ -24,7 +27,7 @@ var referenceSteps = flag.Int("references", 200, "updates that each client of Te
 func follow(t *testing.T, p *partition.Partition, mustExist bool, attributes ...string) {
 	t.Helper()
 	for _, a := range attributes {
-		must(t, configure.SetReference(context.Background(), p, configure.Reference{Attribute: a, MustExist: mustExist}, true))
+		must(t, onlineschema.SetReferences(context.Background(), p, []catalog.Reference{catalog.Reference{Attribute: a, MustExist: mustExist}}, true))
 	}
 }
 
@@ -39,7 +42,7 @@ func addGroup(t *testing.T, p *partition.Partition, dn string, members ...string
 // wantValues checks that an entry has exactly these values of an attribute.
 func wantValues(t *testing.T, p *partition.Partition, dn, attribute string, want ...string) {
 	t.Helper()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	at, err := s.Find(context.Background(), name(dn))
 	must(t, err)
@@ -185,15 +188,15 @@ func TestReferencesMustExist(t *testing.T) {
 		units(t, p)
 		must(t, addPerson(t, p, a))
 		must(t, addGroup(t, p, group, a, b, "cn=c,"+inside))
-		member := configure.Reference{Attribute: "member", MustExist: true}
-		err := configure.SetReference(ctx, p, member, true)
+		member := catalog.Reference{Attribute: "member", MustExist: true}
+		err := onlineschema.SetReferences(ctx, p, []catalog.Reference{member}, true)
 		if expected(t, err, partition.Constraint) || !strings.Contains(err.Error(), "2 values") || !strings.Contains(err.Error(), group+": "+b) {
 			t.Errorf("values that name nothing: %v", err)
 		}
 		// The value is not refused, because MustExist is not in force.
 		must(t, modify(t, p, group, change(op.ModAdd, "member", []byte("cn=d,"+inside))))
 		follow(t, p, false, "member")
-		n, err := configure.RepairReferences(ctx, p, "member", partition.By{})
+		n, err := onlineschema.RepairReferences(ctx, p, "member", partition.By{})
 		must(t, err)
 		if n != 3 {
 			t.Errorf("%d values were taken away, want 3", n)
@@ -221,10 +224,10 @@ func TestReferencesMustExist(t *testing.T) {
 // them. The test checks that exactly the values that name no entry are removed.
 func TestRepairReferences(t *testing.T) {
 	t.Parallel()
-	for _, layout := range []configure.Layout{configure.RowLayout, configure.ColumnLayout} {
+	for _, layout := range []catalog.Layout{catalog.RowLayout, catalog.ColumnLayout} {
 		eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 			ctx := context.Background()
-			must(t, configure.SetIndexes(ctx, p, append(p.Config().Indexes, configure.Index{Attribute: "seeAlso", Layout: layout})))
+			must(t, onlineschema.SetIndexes(ctx, p, append(p.Config().Indexes, catalog.Index{Attribute: "seeAlso", Layout: layout})))
 			units(t, p)
 			lines := []string{"objectClass: organizationalUnit", "seeAlso;x-old: " + inside, "seeAlso;x-old: cn=gone," + inside, "seeAlso;x-new: cn=gone," + inside}
 			for i := range 510 {
@@ -237,7 +240,7 @@ func TestRepairReferences(t *testing.T) {
 			must(t, addPerson(t, p, "cn="+long+"1,"+outside))
 			must(t, add(t, p, "ou=names,"+domain, lines...))
 			follow(t, p, false, "seeAlso")
-			n, err := configure.RepairReferences(ctx, p, "seeAlso", partition.By{})
+			n, err := onlineschema.RepairReferences(ctx, p, "seeAlso", partition.By{})
 			must(t, err)
 			if n != 514 {
 				t.Errorf("%d values were removed, want 514", n)
@@ -255,25 +258,25 @@ func TestReferencesAreRefused(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		follow(t, p, false, "member")
 		set := func(attribute string, on bool) error {
-			return configure.SetReference(ctx, p, configure.Reference{Attribute: attribute}, on)
+			return onlineschema.SetReferences(ctx, p, []catalog.Reference{catalog.Reference{Attribute: attribute}}, on)
 		}
 		must(t, set("member", true)) // it follows already
-		_, repaired := configure.RepairReferences(ctx, p, "uniqueMember", partition.By{})
+		_, repaired := onlineschema.RepairReferences(ctx, p, "uniqueMember", partition.By{})
 		for what, err := range map[string]error{
 			"that does not follow": set("uniqueMember", false),
 			"no name":              set("mail", true),
 			"no index":             set("seeAlso", true),
 			"the server's":         set("creatorsName", true),
-			"the index dropped":    configure.SetIndexes(ctx, p, []configure.Index{{Attribute: "cn", Layout: configure.RowLayout}}),
+			"the index dropped":    onlineschema.SetIndexes(ctx, p, []catalog.Index{{Attribute: "cn", Layout: catalog.RowLayout}}),
 			"repaired unasked":     repaired,
 		} {
 			if expected(t, err, partition.Unwilling) {
 				t.Errorf("%s: done", what)
 			}
 		}
-		all, err := configure.References(p)
+		all, err := onlineschema.References(p)
 		must(t, err)
-		if !slices.Equal(all, []configure.Reference{{Attribute: "member"}}) {
+		if !slices.Equal(all, []catalog.Reference{{Attribute: "member"}}) {
 			t.Errorf("references: %v", all)
 		}
 		must(t, set("member", false))
@@ -287,7 +290,7 @@ func TestReferencesAreRefused(t *testing.T) {
 func TestTooManyReferences(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	must(t, configure.SetSuffixes(context.Background(), p, []string{domain}))
+	must(t, onlineschema.SetSuffixes(context.Background(), p, []string{domain}))
 	must(t, add(t, p, domain, domainLines...))
 	units(t, p)
 	follow(t, p, false, "member")
@@ -309,8 +312,8 @@ func TestLoadReferences(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		units(t, p)
 		follow(t, p, true, "member")
-		load := func(members ...string) error {
-			l, err := transfer.Load(ctx, p, transfer.LoadOptions{})
+		loading := func(members ...string) error {
+			l, err := load.Load(ctx, p, load.Options{})
 			must(t, err)
 			defer l.Abort(ctx)
 			lines := []string{"objectClass: groupOfNames"}
@@ -323,14 +326,14 @@ func TestLoadReferences(t *testing.T) {
 			_, err = l.Commit(ctx)
 			return err
 		}
-		err := load("cn=later,"+inside, "cn=never,"+inside)
+		err := loading("cn=later,"+inside, "cn=never,"+inside)
 		if expected(t, err, partition.Constraint) || !strings.Contains(err.Error(), "cn=never") || strings.Contains(err.Error(), "cn=later") {
 			t.Errorf("a load with a value that names nothing: %v", err)
 		}
-		if err := load("cn=refused," + inside); expected(t, err, partition.Constraint) || !strings.Contains(err.Error(), "cn=refused") {
+		if err := loading("cn=refused," + inside); expected(t, err, partition.Constraint) || !strings.Contains(err.Error(), "cn=refused") {
 			t.Errorf("a load with a value that names a refused entry: %v", err)
 		}
-		must(t, load("cn=later,"+inside, group, outside, ""))
+		must(t, loading("cn=later,"+inside, group, outside, ""))
 		wantSound(t, p)
 	})
 }
@@ -373,7 +376,7 @@ func TestReferencesOnTwoServers(t *testing.T) {
 			t.Run(how+" and "+what, func(t *testing.T) {
 				s := tabletest.NewMem()
 				ps := []*partition.Partition{server(t, s)}
-				must(t, configure.SetSuffixes(ctx, ps[0], []string{domain}))
+				must(t, onlineschema.SetSuffixes(ctx, ps[0], []string{domain}))
 				must(t, add(t, ps[0], domain, domainLines...))
 				units(t, ps[0])
 				must(t, add(t, ps[0], "ou=team,"+inside, "objectClass: organizationalUnit"))
@@ -386,7 +389,7 @@ func TestReferencesOnTwoServers(t *testing.T) {
 				ready.Add(2)
 				together(2, func(i int, _ *rand.Rand) {
 					var met sync.Once
-					_, err := ps[i].Update(ctx, partition.By{}, func(tx *partition.Tx) error {
+					_, err := write.Update(ctx, ps[i], partition.By{}, func(tx *partition.Tx) error {
 						err := []step{first, other}[i](tx)
 						met.Do(func() { ready.Done(); ready.Wait() })
 						return err
@@ -412,7 +415,7 @@ func TestReferencesTogether(t *testing.T) {
 	for range 3 {
 		ps = append(ps, server(t, s))
 		if len(ps) == 1 {
-			must(t, configure.SetSuffixes(ctx, ps[0], []string{domain}))
+			must(t, onlineschema.SetSuffixes(ctx, ps[0], []string{domain}))
 			must(t, add(t, ps[0], domain, domainLines...))
 			units(t, ps[0])
 			for i := range 4 {

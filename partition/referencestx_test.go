@@ -10,6 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -120,9 +122,9 @@ func randomReferring(r *rand.Rand) (func(*partition.Tx) error, string) {
 // referredBy returns the names of all entries, with their members.
 func referredBy(t *testing.T, p *partition.Partition) (all []string) {
 	ctx := context.Background()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
-	for found, err := range s.Search(ctx, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+	for found, err := range search.Search(ctx, s, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
 		must(t, err)
 		var members []string
 		for _, v := range found.Entry.Values(s.Schema().Attribute("member")) {

@@ -14,9 +14,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
-	"github.com/seed-4dac0d86/ldapd/partition/referrers"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -86,9 +87,9 @@ func pairs(t *testing.T, s *partition.Snapshot) (pairs []string) {
 		names = append(names, dn.NewName(member(i)))
 	}
 	types := []*schema.AttributeType{s.Schema().Attribute("member"), s.Schema().Attribute("uniqueMember")}
-	found, err := referrers.Of(ctx, s, names, types, 0, nil, nil)
+	found, err := search.Referrers(ctx, s, names, types, 0, nil, nil)
 	must(t, err)
-	if !slices.IsSortedFunc(found, func(a, b referrers.Referrer) int { return cmp.Or(a.ID.Compare(b.ID), a.Of-b.Of) }) {
+	if !slices.IsSortedFunc(found, func(a, b search.Referrer) int { return cmp.Or(a.ID.Compare(b.ID), a.Of-b.Of) }) {
 		t.Errorf("%v are not sorted", found)
 	}
 	for _, r := range found {
@@ -115,16 +116,16 @@ func pairs(t *testing.T, s *partition.Snapshot) (pairs []string) {
 // runs with each layout of the indexes, and without an index of uniqueMember.
 func TestReferrersFollowCommits(t *testing.T) {
 	ctx := context.Background()
-	for what, layout := range map[string]configure.Layout{"columns": configure.ColumnLayout, "rows": configure.RowLayout, "one without": ""} {
+	for what, layout := range map[string]catalog.Layout{"columns": catalog.ColumnLayout, "rows": catalog.RowLayout, "one without": ""} {
 		t.Run(what, func(t *testing.T) {
 			s := tabletest.NewMem()
 			servers := []*partition.Partition{server(t, s), server(t, s)}
-			must(t, configure.SetSuffixes(ctx, servers[0], []string{domain}))
-			indexes := []configure.Index{{Attribute: "member", Layout: cmp.Or(layout, configure.ColumnLayout)}}
+			must(t, onlineschema.SetSuffixes(ctx, servers[0], []string{domain}))
+			indexes := []catalog.Index{{Attribute: "member", Layout: cmp.Or(layout, catalog.ColumnLayout)}}
 			if layout != "" {
-				indexes = append(indexes, configure.Index{Attribute: "uniqueMember", Layout: layout})
+				indexes = append(indexes, catalog.Index{Attribute: "uniqueMember", Layout: layout})
 			}
-			must(t, configure.SetIndexes(ctx, servers[0], indexes))
+			must(t, onlineschema.SetIndexes(ctx, servers[0], indexes))
 			must(t, add(t, servers[0], domain, domainLines...))
 			random := rand.New(rand.NewPCG(1, 2))
 			model := memberships{}
@@ -136,7 +137,7 @@ func TestReferrersFollowCommits(t *testing.T) {
 				want := model.want()
 				for n, p := range servers {
 					must(t, p.CatchUp(ctx))
-					s := p.Snapshot()
+					s := state.Newest(p)
 					for range 2 { // the second pass reads from memory
 						if got := pairs(t, s); !slices.Equal(got, want) {
 							t.Fatalf("round %d, server %d: %q, want %q", round, n, got, want)
@@ -153,9 +154,9 @@ func TestReferrersFollowCommits(t *testing.T) {
 			}
 			must(t, servers[0].CatchUp(ctx))
 			for r, want := range then {
-				moment, err := past.ParsePointInTime(r.String())
+				moment, err := state.ParsePointInTime(r.String())
 				must(t, err)
-				s, err := past.At(ctx, servers[0], moment)
+				s, err := state.AtPoint(ctx, servers[0], moment)
 				must(t, err)
 				if got := pairs(t, s); !slices.Equal(got, want) {
 					t.Errorf("at %s: %q, want %q", r, got, want)
@@ -172,7 +173,7 @@ func TestReferrersAfterRenames(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	servers := []*partition.Partition{server(t, s), server(t, s)}
-	must(t, configure.SetSuffixes(ctx, servers[0], []string{domain}))
+	must(t, onlineschema.SetSuffixes(ctx, servers[0], []string{domain}))
 	must(t, add(t, servers[0], domain, domainLines...))
 	must(t, add(t, servers[0], "ou=a,"+domain, "objectClass: organizationalUnit"))
 	must(t, add(t, servers[0], "cn=g0,ou=a,"+domain, "objectClass: groupOfNames", "member: "+member(0)))
@@ -180,7 +181,7 @@ func TestReferrersAfterRenames(t *testing.T) {
 		t.Helper()
 		for n, p := range servers {
 			must(t, p.CatchUp(ctx))
-			s := p.Snapshot()
+			s := state.Newest(p)
 			if got, want := pairs(t, s), []string{group + " has " + member(0)}; !slices.Equal(got, want) {
 				t.Errorf("server %d: %q, want %q", n, got, want)
 			}
@@ -233,12 +234,12 @@ func TestReferrersOfManyGroups(t *testing.T) {
 		}
 		return nil
 	}))
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	for _, when := range []string{"from the store", "from memory"} {
-		found, err := referrers.Of(context.Background(), s, []*dn.Name{dn.NewName(member(1)), dn.NewName(member(0))}, []*schema.AttributeType{s.Schema().Attribute("member")}, 0, nil, nil)
+		found, err := search.Referrers(context.Background(), s, []*dn.Name{dn.NewName(member(1)), dn.NewName(member(0))}, []*schema.AttributeType{s.Schema().Attribute("member")}, 0, nil, nil)
 		must(t, err)
-		if len(found) != groups || slices.ContainsFunc(found, func(r referrers.Referrer) bool { return r.Of != 1 }) {
+		if len(found) != groups || slices.ContainsFunc(found, func(r search.Referrer) bool { return r.Of != 1 }) {
 			t.Errorf("%s: %d groups, want %d", when, len(found), groups)
 		}
 	}
@@ -251,27 +252,27 @@ func TestReferrersAhead(t *testing.T) {
 		ctx := context.Background()
 		p := openDistant(t)
 		defer p.Close(ctx)
-		s := p.Snapshot()
+		s := state.Newest(p)
 		defer s.Close()
 		var names []*dn.Name
 		for i := range 200 {
 			names = append(names, dn.NewName(member(i)))
 		}
 		types := []*schema.AttributeType{s.Schema().Attribute("member"), s.Schema().Attribute("uniqueMember")}
-		var known referrers.Names
+		var known search.Names
 		began := time.Now()
-		must(t, referrers.Ahead(ctx, s, names, types, &known))
+		must(t, search.Ahead(ctx, s, names, types, &known))
 		if n := time.Since(began) / roundTrip; n != 2 { // the two indexes
 			t.Errorf("%d round trips, want 2", n)
 		}
 		for _, name := range names {
 			began := time.Now()
-			got, err := referrers.Of(ctx, s, []*dn.Name{name}, types, 0, nil, &known)
+			got, err := search.Referrers(ctx, s, []*dn.Name{name}, types, 0, nil, &known)
 			must(t, err)
 			if n := time.Since(began) / roundTrip; n != 0 {
 				t.Fatalf("%s: %d round trips, want 0", name, n)
 			}
-			want, err := referrers.Of(ctx, s, []*dn.Name{name}, types, 0, nil, nil)
+			want, err := search.Referrers(ctx, s, []*dn.Name{name}, types, 0, nil, nil)
 			must(t, err)
 			if !slices.Equal(got, want) {
 				t.Fatalf("%s: %v, want %v", name, got, want)
@@ -287,7 +288,7 @@ func TestReferrersRoundTrips(t *testing.T) {
 		ctx := context.Background()
 		p := openDistant(t)
 		defer p.Close(ctx)
-		s := p.Snapshot()
+		s := state.Newest(p)
 		defer s.Close()
 		var names []*dn.Name
 		for i := range 200 {
@@ -296,7 +297,7 @@ func TestReferrersRoundTrips(t *testing.T) {
 		types := []*schema.AttributeType{s.Schema().Attribute("member"), s.Schema().Attribute("uniqueMember")}
 		for _, want := range []time.Duration{2, 0} { // from the two indexes, then from memory
 			began := time.Now()
-			_, err := referrers.Of(ctx, s, names, types, 0, nil, nil)
+			_, err := search.Referrers(ctx, s, names, types, 0, nil, nil)
 			must(t, err)
 			if n := time.Since(began) / roundTrip; n != want {
 				t.Errorf("%d round trips, want %d", n, want)

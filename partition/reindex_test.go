@@ -12,21 +12,24 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
 func explain(t testing.TB, p *partition.Partition, s *partition.Snapshot, f string) string {
 	t.Helper()
-	text, err := maintain.Explain(context.Background(), s, partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), p.Schema())}, true)
+	text, err := search.Explain(context.Background(), s, partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), p.Schema())}, true)
 	must(t, err)
 	return text
 }
 
 func plan(t testing.TB, p *partition.Partition, f string) string {
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	return explain(t, p, s, f)
 }
@@ -47,20 +50,20 @@ func TestSetIndexes(t *testing.T) {
 			t.Errorf("without an index: %s", got)
 		}
 
-		set := func(ix ...configure.Index) {
+		set := func(ix ...catalog.Index) {
 			t.Helper()
-			must(t, configure.SetIndexes(ctx, p, ix))
+			must(t, onlineschema.SetIndexes(ctx, p, ix))
 			if got := p.Config().Indexes; !slices.Equal(got, ix) {
 				t.Errorf("indexes: %v", got)
 			}
 			for f, want := range map[string]string{byDescription: "ou=wide," + domain, byMail: "uid=u7,ou=people," + domain} {
-				if got := search(t, p, domain, op.WholeSubtree, f); len(got) != 1 || got[0] != want {
+				if got := searched(t, p, domain, op.WholeSubtree, f); len(got) != 1 || got[0] != want {
 					t.Errorf("%v: %s: %q", ix, f, got)
 				}
 			}
 			wantSound(t, p)
 		}
-		set(configure.Index{Attribute: "description", Layout: configure.ColumnLayout})
+		set(catalog.Index{Attribute: "description", Layout: catalog.ColumnLayout})
 		if got := plan(t, p, byDescription); strings.Contains(got, "scan of the subtree") {
 			t.Errorf("with an index: %s", got)
 		}
@@ -72,12 +75,12 @@ func TestSetIndexes(t *testing.T) {
 		if slices.Contains(names, "index_mail") {
 			t.Error("the table of the dropped index is still there")
 		}
-		set(configure.Index{Attribute: "description", Layout: configure.RowLayout}, configure.Index{Attribute: "mail", Layout: configure.ColumnLayout})
-		set(configure.DefaultIndexes()...)
+		set(catalog.Index{Attribute: "description", Layout: catalog.RowLayout}, catalog.Index{Attribute: "mail", Layout: catalog.ColumnLayout})
+		set(catalog.DefaultIndexes()...)
 
 		// States before the index was added do not have the index.
-		set(configure.Index{Attribute: "description", Layout: configure.RowLayout})
-		old, err := p.At(ctx, before)
+		set(catalog.Index{Attribute: "description", Layout: catalog.RowLayout})
+		old, err := state.At(ctx, p, before)
 		must(t, err)
 		defer old.Close()
 		if got := explain(t, p, old, byDescription); !strings.Contains(got, "scan of the subtree") || !strings.Contains(got, "1 entries found") {
@@ -85,7 +88,7 @@ func TestSetIndexes(t *testing.T) {
 		}
 		// Changes after the index was added are indexed.
 		must(t, add(t, p, "ou=new,"+domain, "objectClass: organizationalUnit", "description: new"))
-		if got := search(t, p, domain, op.WholeSubtree, "(description=new)"); len(got) != 1 {
+		if got := searched(t, p, domain, op.WholeSubtree, "(description=new)"); len(got) != 1 {
 			t.Errorf("after: %q", got)
 		}
 		wantSound(t, p)
@@ -93,7 +96,7 @@ func TestSetIndexes(t *testing.T) {
 }
 
 func revisionOf(p *partition.Partition) table.Revision {
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	return s.Revision()
 }
@@ -101,22 +104,23 @@ func revisionOf(p *partition.Partition) table.Revision {
 // TestSetIndexesWaits checks that a change of an index's layout waits for the searches that use
 // the index, and fails if they do not end in time.
 func TestSetIndexesWaits(t *testing.T) {
-	defer partition.SetDrainTime(50 * time.Millisecond)()
+	defer func(before time.Duration) { onlineschema.DrainTime = before }(onlineschema.DrainTime)
+	onlineschema.DrainTime = 50 * time.Millisecond
 	p := sample(t)
-	s := p.Snapshot()
+	s := state.Newest(p)
 	ctx := context.Background()
-	rows := []configure.Index{{Attribute: "uid", Layout: configure.RowLayout}}
-	if err := configure.SetIndexes(ctx, p, rows); err == nil || !strings.Contains(err.Error(), "still running") {
+	rows := []catalog.Index{{Attribute: "uid", Layout: catalog.RowLayout}}
+	if err := onlineschema.SetIndexes(ctx, p, rows); err == nil || !strings.Contains(err.Error(), "still running") {
 		t.Errorf("with a search running: %v", err)
 	}
 	if got := explain(t, p, s, "(uid=u1)"); strings.Contains(got, "scan of the subtree") || !strings.Contains(got, "1 entries found") {
 		t.Errorf("the running search: %s", got)
 	}
 	s.Close()
-	if got := search(t, p, domain, op.WholeSubtree, "(uid=u1)"); len(got) != 1 {
+	if got := searched(t, p, domain, op.WholeSubtree, "(uid=u1)"); len(got) != 1 {
 		t.Errorf("meanwhile: %q", got)
 	}
-	must(t, configure.SetIndexes(ctx, p, rows))
+	must(t, onlineschema.SetIndexes(ctx, p, rows))
 	wantSound(t, p)
 }
 
@@ -125,15 +129,15 @@ func TestSetIndexesRefuses(t *testing.T) {
 	for _, c := range []struct {
 		problem partition.Problem
 		text    string
-		indexes []configure.Index
+		indexes []catalog.Index
 	}{
-		{partition.UndefinedType, "colour", []configure.Index{{Attribute: "colour", Layout: configure.RowLayout}}},
-		{partition.Unwilling, "secret", []configure.Index{{Attribute: "userPassword", Layout: configure.RowLayout}}},
-		{partition.NoMatching, "equality", []configure.Index{{Attribute: "jpegPhoto", Layout: configure.RowLayout}}},
-		{partition.Unwilling, "layout", []configure.Index{{Attribute: "cn", Layout: "b-tree"}}},
-		{partition.Unwilling, "twice", []configure.Index{{Attribute: "cn", Layout: "row"}, {Attribute: "commonName", Layout: "row"}}},
+		{partition.UndefinedType, "colour", []catalog.Index{{Attribute: "colour", Layout: catalog.RowLayout}}},
+		{partition.Unwilling, "secret", []catalog.Index{{Attribute: "userPassword", Layout: catalog.RowLayout}}},
+		{partition.NoMatching, "equality", []catalog.Index{{Attribute: "jpegPhoto", Layout: catalog.RowLayout}}},
+		{partition.Unwilling, "layout", []catalog.Index{{Attribute: "cn", Layout: "b-tree"}}},
+		{partition.Unwilling, "twice", []catalog.Index{{Attribute: "cn", Layout: "row"}, {Attribute: "commonName", Layout: "row"}}},
 	} {
-		wantProblem(t, configure.SetIndexes(context.Background(), p, c.indexes), c.problem, c.text)
+		wantProblem(t, onlineschema.SetIndexes(context.Background(), p, c.indexes), c.problem, c.text)
 	}
 	wantSound(t, p)
 }
@@ -142,35 +146,35 @@ func TestSetIndexesRefuses(t *testing.T) {
 // again but not removed. As long as they are not whole, changes that need them are refused.
 func TestReindexNeeded(t *testing.T) {
 	ctx := context.Background()
-	again := func(p *partition.Partition, ctx context.Context, o maintain.ReindexOptions) error {
+	again := func(p *partition.Partition, ctx context.Context, o verify.ReindexOptions) error {
 		o.Again = []string{"member", "mail"}
-		return maintain.Reindex(ctx, p, p.Config().Indexes, o)
+		return onlineschema.Reindex(ctx, p, p.Config().Indexes, o)
 	}
 	prepare := func(t *testing.T, p *partition.Partition) {
 		loadSample(t, p, 20)
 		must(t, addGroup(t, p, group, "uid=u1,ou=people,"+domain, "uid=u2,ou=people,"+domain))
 		follow(t, p, false, "member")
-		must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "mail"}, true))
-		wantProblem(t, configure.SetIndexes(ctx, p, []configure.Index{{Attribute: "mail", Layout: configure.ColumnLayout}}), partition.Unwilling, "member")
-		wantProblem(t, configure.SetIndexes(ctx, p, []configure.Index{{Attribute: "member", Layout: configure.ColumnLayout}}), partition.Unwilling, "mail")
+		must(t, onlineschema.SetUnique(ctx, p, []catalog.Unique{catalog.Unique{Attribute: "mail"}}, true))
+		wantProblem(t, onlineschema.SetIndexes(ctx, p, []catalog.Index{{Attribute: "mail", Layout: catalog.ColumnLayout}}), partition.Unwilling, "member")
+		wantProblem(t, onlineschema.SetIndexes(ctx, p, []catalog.Index{{Attribute: "member", Layout: catalog.ColumnLayout}}), partition.Unwilling, "mail")
 	}
 	eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) {
 		prepare(t, p)
 		addSame := func() error { return addPerson(t, p, "cn=same,"+domain, "mail: u3@example.com") }
 		loadSame := func() error {
-			l := load(t, p)
+			l := begun(t, p)
 			defer l.Abort(ctx)
 			return loadAdd(l, "cn=same,"+domain, "objectClass: inetOrgPerson", "sn: Person", "cn: Person", "mail: u3@example.com")
 		}
 		stopped, stop := context.WithCancel(ctx)
-		if err := again(p, stopped, maintain.ReindexOptions{Progress: func(int) { stop() }}); err == nil {
+		if err := again(p, stopped, verify.ReindexOptions{Progress: func(int) { stop() }}); err == nil {
 			t.Fatal("the filling was not interrupted")
 		}
 		for what, err := range map[string]error{"delete": remove(t, p, "uid=u1,ou=people,"+domain), "add": addSame(), "load": loadSame()} {
 			t.Log(what)
 			wantProblem(t, err, partition.Unwilling, "is being made")
 		}
-		must(t, again(p, ctx, maintain.ReindexOptions{}))
+		must(t, again(p, ctx, verify.ReindexOptions{}))
 		must(t, remove(t, p, "uid=u1,ou=people,"+domain))
 		wantValues(t, p, group, "member", "uid=u2,ou=people,"+domain)
 		wantProblem(t, addSame(), partition.Constraint, "mail")
@@ -181,7 +185,7 @@ func TestReindexNeeded(t *testing.T) {
 		must(t, err)
 		t.Cleanup(func() { p.Close(ctx) })
 		prepare(t, p)
-		wantProblem(t, again(p, ctx, maintain.ReindexOptions{}), partition.Unwilling, "or rebuild all indexes while no server runs")
+		wantProblem(t, again(p, ctx, verify.ReindexOptions{}), partition.Unwilling, "or rebuild all indexes while no server runs")
 	})
 }
 
@@ -204,7 +208,7 @@ func TestRebuild(t *testing.T) {
 			put(t, p, s, "tree", 0, table.Mutation{Row: append(make([]byte, 16), "2.5.4.3=stray"...), Cells: []table.Cell{{Family: 'n', Qualifier: []byte("2.5.4.3=stray"), Value: []byte("x")}}})
 			u1 := idOf(t, p, "uid=u1,ou=people,"+domain)
 			put(t, p, s, "master", 0, table.Mutation{Row: u1[:], Cells: []table.Cell{{Family: 't', Qualifier: []byte("n"), Value: []byte("0.9.2342.19200300.100.1.1=other")}}})
-			if len(verify(t, p)) < 3 {
+			if len(faults(t, p)) < 3 {
 				t.Error("the damage is not found")
 			}
 			must(t, p.Close(ctx))
@@ -213,7 +217,7 @@ func TestRebuild(t *testing.T) {
 				t.Fatalf("open: %v", err)
 			}
 
-			n, err := maintain.Rebuild(ctx, s, partition.Options{}, maintain.ReindexOptions{})
+			n, err := verify.Rebuild(ctx, s, partition.Options{}, verify.ReindexOptions{})
 			must(t, err)
 			if n != 203 {
 				t.Errorf("%d entries", n)
@@ -222,7 +226,7 @@ func TestRebuild(t *testing.T) {
 			must(t, err)
 			defer p.Close(ctx)
 			wantSound(t, p)
-			if got := search(t, p, domain, op.WholeSubtree, "(mail=u1@example.com)"); len(got) != 1 {
+			if got := searched(t, p, domain, op.WholeSubtree, "(mail=u1@example.com)"); len(got) != 1 {
 				t.Errorf("after: %q", got)
 			}
 		})
@@ -259,10 +263,7 @@ func TestRebuildCollides(t *testing.T) {
 	put(t, p, s, "master", 0, table.Mutation{Row: u1[:], Cells: []table.Cell{{Family: 't', Qualifier: []byte("u"), Value: []byte("uid=U2")}}})
 	must(t, p.Close(ctx))
 	var found []string
-	_, err := maintain.Rebuild(ctx, s, partition.Options{}, maintain.ReindexOptions{Found: func(f *maintain.Finding) error {
-		found = append(found, f.String())
-		return nil
-	}})
+	_, err := verify.Rebuild(ctx, s, partition.Options{}, verify.ReindexOptions{Found: func(f *verify.Finding) error { found = append(found, f.String()); return nil }})
 	if err == nil || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("rebuild: %v", err)
 	}
@@ -273,7 +274,7 @@ func TestRebuildCollides(t *testing.T) {
 	p, err = partition.Open(ctx, s, partition.Options{})
 	must(t, err)
 	defer p.Close(ctx)
-	if got := search(t, p, domain, op.WholeSubtree, "(mail=u2@example.com)"); len(got) != 1 {
+	if got := searched(t, p, domain, op.WholeSubtree, "(mail=u2@example.com)"); len(got) != 1 {
 		t.Errorf("after: %q", got)
 	}
 }

@@ -9,7 +9,11 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
@@ -43,7 +47,7 @@ func TestManyValuesUnderOptions(t *testing.T) {
 		change(op.ModAdd, "description;x-ab", numbered("ab%d", 120)...)))
 	must(t, modify(t, p, at, change(op.ModDelete, "description;x-a")))
 	wantSound(t, p)
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	e, err := s.Entry(context.Background(), idOf(t, p, at), false)
 	must(t, err)
@@ -70,7 +74,7 @@ func TestLongNameStays(t *testing.T) {
 // in the search's scope.
 func TestUUIDInScope(t *testing.T) {
 	p := sample(t)
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	id := idOf(t, p, "uid=u1,"+people)
 	f := filter.Resolve(&filter.Equal{Attribute: "entryUUID", Value: []byte(id.String())}, p.Schema())
@@ -83,7 +87,7 @@ func TestUUIDInScope(t *testing.T) {
 		{idOf(t, p, people), op.SingleLevel, 1}, {idOf(t, p, domain), op.SingleLevel, 0}, {id, op.Subordinates, 0},
 	} {
 		n := 0
-		for _, err := range s.Search(context.Background(), partition.Query{Base: c.base, Scope: c.scope, Filter: f}) {
+		for _, err := range search.Search(context.Background(), s, partition.Query{Base: c.base, Scope: c.scope, Filter: f}) {
 			must(t, err)
 			n++
 		}
@@ -98,7 +102,7 @@ func TestCompareWide(t *testing.T) {
 	p := sample(t)
 	at := "uid=u1," + people
 	must(t, modify(t, p, at, change(op.ModAdd, "description;x-a", numbered("a%d", 600)...)))
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	id := idOf(t, p, at)
 	for _, c := range []struct {
@@ -132,15 +136,15 @@ func TestMalformedOptions(t *testing.T) {
 func TestSetSuffixes(t *testing.T) {
 	ctx := context.Background()
 	p := sample(t)
-	wantProblem(t, configure.SetSuffixes(ctx, p, nil), partition.Unwilling, "")
-	wantProblem(t, configure.SetSuffixes(ctx, p, []string{domain, people}), partition.Unwilling, "")
-	wantProblem(t, configure.SetSuffixes(ctx, p, []string{domain, ""}), partition.Unwilling, "")
+	wantProblem(t, onlineschema.SetSuffixes(ctx, p, nil), partition.Unwilling, "")
+	wantProblem(t, onlineschema.SetSuffixes(ctx, p, []string{domain, people}), partition.Unwilling, "")
+	wantProblem(t, onlineschema.SetSuffixes(ctx, p, []string{domain, ""}), partition.Unwilling, "")
 	nested := "ou=nested," + domain
-	must(t, configure.SetSuffixes(ctx, p, []string{domain, nested}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{domain, nested}))
 	must(t, add(t, p, nested, "objectClass: organizationalUnit"))
-	wantProblem(t, configure.SetSuffixes(ctx, p, []string{domain}), partition.Unwilling, "")
+	wantProblem(t, onlineschema.SetSuffixes(ctx, p, []string{domain}), partition.Unwilling, "")
 	must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, name(nested)) }))
-	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
 	wantSound(t, p)
 }
 
@@ -149,18 +153,18 @@ func TestSetSuffixes(t *testing.T) {
 func TestStampIndexUnderConcurrency(t *testing.T) {
 	ctx := context.Background()
 	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged,
-		Indexes: []configure.Index{{Attribute: "modifiersName", Layout: configure.RowLayout}}})
+		Indexes: []catalog.Index{{Attribute: "modifiersName", Layout: catalog.RowLayout}}})
 	must(t, err)
 	defer p.Close(ctx)
-	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
 	must(t, add(t, p, domain, domainLines...))
 	// The second transaction begins and commits within the first attempt of the first
 	// transaction.
 	tries := 0
-	_, err = p.Update(ctx, partition.By{Name: "cn=first"}, func(tx *partition.Tx) error {
+	_, err = write.Update(ctx, p, partition.By{Name: "cn=first"}, func(tx *partition.Tx) error {
 		err := tx.Modify(ctx, name(domain), []op.Modification{change(op.ModAdd, "description", []byte("one"))})
 		if tries++; tries == 1 {
-			_, other := p.Update(ctx, partition.By{Name: "cn=second"}, func(tx *partition.Tx) error {
+			_, other := write.Update(ctx, p, partition.By{Name: "cn=second"}, func(tx *partition.Tx) error {
 				return tx.Modify(ctx, name(domain), []op.Modification{change(op.ModAdd, "description", []byte("two"))})
 			})
 			must(t, other)
@@ -176,7 +180,7 @@ func TestStampIndexUnderConcurrency(t *testing.T) {
 func TestCompareManyValues(t *testing.T) {
 	ctx := context.Background()
 	p := open(t)
-	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
 	must(t, add(t, p, domain, domainLines...))
 	for _, members := range []int{1, 15, 16, 17, 300} {
 		group := fmt.Sprintf("cn=of %d,%s", members, domain)
@@ -187,7 +191,7 @@ func TestCompareManyValues(t *testing.T) {
 		must(t, addGroup(t, p, group, names...))
 		wantMembers := func(first, last int) {
 			t.Helper()
-			s := p.Snapshot()
+			s := state.Newest(p)
 			defer s.Close()
 			at, err := s.Find(ctx, name(group))
 			must(t, err)

@@ -13,9 +13,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -91,7 +94,7 @@ func TestRoundTrips(t *testing.T) {
 		ctx := context.Background()
 		p := openDistant(t)
 		defer p.Close(ctx)
-		must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+		must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
 		must(t, add(t, p, domain, domainLines...))
 		for _, u := range []string{"people", "others"} {
 			must(t, add(t, p, "ou="+u+","+domain, "objectClass: organizationalUnit"))
@@ -116,14 +119,14 @@ func TestRoundTrips(t *testing.T) {
 			}
 		}
 		read := func(dn string) func() {
-			return func() { search(t, p, dn, op.BaseObject, "(objectClass=*)") }
+			return func() { searched(t, p, dn, op.BaseObject, "(objectClass=*)") }
 		}
 		level := func() {
-			s := p.Snapshot()
+			s := state.Newest(p)
 			defer s.Close()
 			at, err := s.Find(ctx, name(people))
 			must(t, err)
-			for _, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: op.SingleLevel, Filter: filter.Resolve(filter.MustParse("(objectClass=*)"), p.Schema())}) {
+			for _, err := range search.Search(ctx, s, partition.Query{Base: at.ID, Scope: op.SingleLevel, Filter: filter.Resolve(filter.MustParse("(objectClass=*)"), p.Schema())}) {
 				must(t, err)
 			}
 		}
@@ -155,7 +158,7 @@ func TestRoundTrips(t *testing.T) {
 		// If an entry had the name before, an add and a rename also read that entry.
 		without = map[string]int{}
 		all("again: ")
-		b, err := branches.Create(ctx, p, branches.Options{Name: "staging", By: partition.By{Name: "cn=admin"}})
+		b, err := branch.Create(ctx, p, branch.Options{Name: "staging", By: partition.By{Name: "cn=admin"}})
 		must(t, err)
 		_, err = b.Update(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
 			_, err := tx.Add(ctx, name("cn=d,"+people), attrs("objectClass: inetOrgPerson", "sn: Person", "cn: Person"), false)
@@ -173,12 +176,10 @@ func TestVerifyRoundTrips(t *testing.T) {
 		ctx := context.Background()
 		p := openDistant(t)
 		defer p.Close(ctx)
-		must(t, configure.SetSuffixes(ctx, p, []string{domain}))
-		must(t, configure.SetIndexes(ctx, p, []configure.Index{
-			{Attribute: "objectClass", Layout: configure.ColumnLayout}, {Attribute: "cn", Layout: configure.ColumnLayout}, {Attribute: "sn", Layout: configure.RowLayout}, {Attribute: "manager", Layout: configure.ColumnLayout},
-		}))
-		must(t, configure.SetUniques(ctx, p, []configure.Unique{{Attribute: "cn"}}, true))
-		must(t, configure.SetReferences(ctx, p, []configure.Reference{{Attribute: "manager", MustExist: true}}, true))
+		must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
+		must(t, onlineschema.SetIndexes(ctx, p, []catalog.Index{{Attribute: "objectClass", Layout: catalog.ColumnLayout}, {Attribute: "cn", Layout: catalog.ColumnLayout}, {Attribute: "sn", Layout: catalog.RowLayout}, {Attribute: "manager", Layout: catalog.ColumnLayout}}))
+		must(t, onlineschema.SetUnique(ctx, p, []catalog.Unique{{Attribute: "cn"}}, true))
+		must(t, onlineschema.SetReferences(ctx, p, []catalog.Reference{{Attribute: "manager", MustExist: true}}, true))
 		must(t, add(t, p, domain, domainLines...))
 		const units, persons = 40, 25
 		for u := range units {
@@ -194,15 +195,12 @@ func TestVerifyRoundTrips(t *testing.T) {
 		}
 		began := time.Now()
 		last := 0.0
-		entries, err := maintain.Verify(ctx, p, maintain.VerifyOptions{
-			Found: func(f *maintain.Finding) error { t.Error(f); return nil },
-			Progress: func(entries int, done float64) {
-				if done < last || done > 1 {
-					t.Errorf("after %v of the check, %v is done", last, done)
-				}
-				last = done
-			},
-		})
+		entries, err := verify.Verify(ctx, p, verify.Options{Found: func(f *verify.Finding) error { t.Error(f); return nil }, Progress: func(entries int, done float64) {
+			if done < last || done > 1 {
+				t.Errorf("after %v of the check, %v is done", last, done)
+			}
+			last = done
+		}})
 		must(t, err)
 		if last < 0.9 {
 			t.Errorf("at the end, %v is said to be done", last)

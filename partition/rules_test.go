@@ -7,8 +7,11 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
@@ -25,14 +28,14 @@ func byRules(t testing.TB, p *partition.Partition, r partition.Rules, dn string,
 // after relaxed and permissive changes.
 func TestRulesLeaveItSound(t *testing.T) {
 	ctx := context.Background()
-	var indexes []configure.Index
+	var indexes []catalog.Index
 	for _, a := range []string{"createTimestamp", "modifyTimestamp", "modifiersName", "description"} {
-		indexes = append(indexes, configure.Index{Attribute: a, Layout: configure.RowLayout})
+		indexes = append(indexes, catalog.Index{Attribute: a, Layout: catalog.RowLayout})
 	}
 	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged, Indexes: indexes})
 	must(t, err)
 	defer p.Close(ctx)
-	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
 	must(t, add(t, p, domain, domainLines...))
 	old := []byte("20050101000000Z")
 	relaxed := partition.Rules{Relaxed: true}
@@ -40,7 +43,7 @@ func TestRulesLeaveItSound(t *testing.T) {
 		change(op.ModReplace, "modifyTimestamp", old), change(op.ModReplace, "modifiersName", []byte("cn=x"))))
 	wantSound(t, p)
 	for _, f := range []string{"(createTimestamp=20050101000000Z)", "(modifyTimestamp=20050101000000Z)", "(modifiersName=cn=x)"} {
-		if got := search(t, p, domain, op.WholeSubtree, f); len(got) != 1 {
+		if got := searched(t, p, domain, op.WholeSubtree, f); len(got) != 1 {
 			t.Errorf("%s finds %v", f, got)
 		}
 	}
@@ -58,7 +61,7 @@ func TestEmptyChangeBesideDelete(t *testing.T) {
 	p := sample(t)
 	at := name("uid=u1," + people)
 	tries := 0
-	_, err := p.Update(ctx, partition.By{Name: "cn=first"}, func(tx *partition.Tx) error {
+	_, err := write.Update(ctx, p, partition.By{Name: "cn=first"}, func(tx *partition.Tx) error {
 		err := tx.Modify(ctx, at, []op.Modification{
 			change(op.ModAdd, "description", []byte("x")), change(op.ModDelete, "description", []byte("x"))})
 		if tries++; tries == 1 {
@@ -80,7 +83,7 @@ func TestLoadBelowAlias(t *testing.T) {
 	p := sample(t)
 	alias := []string{"objectClass: alias", "objectClass: extensibleObject", "aliasedObjectName: " + domain}
 	must(t, add(t, p, "cn=old,"+domain, alias...))
-	l, err := transfer.Load(ctx, p, transfer.LoadOptions{})
+	l, err := load.Load(ctx, p, load.Options{})
 	must(t, err)
 	must(t, l.Add(ctx, name("cn=new,"+domain), attrs(alias...)))
 	for _, above := range []string{"cn=old", "cn=new", "cn=old"} {
@@ -119,7 +122,7 @@ func TestRenameToOtherSpelling(t *testing.T) {
 	} {
 		rename("uid=u1", c.to, c.deleteOld)
 		wantSound(t, p)
-		s := p.Snapshot()
+		s := state.Newest(p)
 		at, err := s.Find(ctx, name(c.to+","+people))
 		must(t, err)
 		e, err := s.Entry(ctx, at.ID, false)

@@ -8,19 +8,17 @@ import (
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // salvage returns the names of the entries that Salvage yields, and what it reports as lost.
 func salvage(t *testing.T, p *partition.Partition) (names, lost []string) {
 	t.Helper()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
-	for r, err := range transfer.Salvage(context.Background(), s, func(what string, err error) error {
-		lost = append(lost, what)
-		return nil
-	}) {
+	for r, err := range verify.Salvage(context.Background(), s, func(what string, err error) error { lost = append(lost, what); return nil }) {
 		must(t, err)
 		names = append(names, r.Name.String())
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 )
 
@@ -37,7 +37,7 @@ func TestSecret(t *testing.T) {
 	for i := range got {
 		all.Go(func() {
 			var err error
-			if got[i], err = configure.Secret(ctx, p); err != nil || len(got[i]) != 32 {
+			if got[i], err = write.Secret(ctx, p); err != nil || len(got[i]) != 32 {
 				t.Errorf("%x, %v", got[i], err)
 			}
 		})
@@ -50,13 +50,13 @@ func TestSecret(t *testing.T) {
 	}
 	end()
 	p, end = open(fs)
-	if again, err := configure.Secret(ctx, p); err != nil || !bytes.Equal(again, got[0]) {
+	if again, err := write.Secret(ctx, p); err != nil || !bytes.Equal(again, got[0]) {
 		t.Errorf("after a restart: %x, %v", again, err)
 	}
 	end()
 	p, end = open(vfs.NewMem())
 	defer end()
-	if other, err := configure.Secret(ctx, p); err != nil || bytes.Equal(other, got[0]) {
+	if other, err := write.Secret(ctx, p); err != nil || bytes.Equal(other, got[0]) {
 		t.Errorf("another store: %x, %v", other, err)
 	}
 }

@@ -10,8 +10,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
@@ -23,7 +24,7 @@ func TestSuffixesReachServers(t *testing.T) {
 	ps := servers(t, tabletest.NewMem(), 3)
 	var g errgroup.Group
 	for i, suffix := range []string{"o=a", "o=b", "o=c"} {
-		g.Go(func() error { return configure.AddSuffixes(ctx, ps[i], []string{suffix}) })
+		g.Go(func() error { return onlineschema.AddSuffixes(ctx, ps[i], []string{suffix}) })
 	}
 	must(t, g.Wait())
 	for i, p := range ps {
@@ -34,8 +35,8 @@ func TestSuffixesReachServers(t *testing.T) {
 	}
 	must(t, add(t, ps[1], "o=a", "objectClass: organization"))
 	must(t, ps[2].CatchUp(ctx))
-	wantProblem(t, configure.SetSuffixes(ctx, ps[2], []string{"dc=example,dc=com"}), partition.Unwilling, "o=a has entries")
-	must(t, configure.SetSuffixes(ctx, ps[2], []string{"dc=example,dc=com", "o=a"}))
+	wantProblem(t, onlineschema.SetSuffixes(ctx, ps[2], []string{"dc=example,dc=com"}), partition.Unwilling, "o=a has entries")
+	must(t, onlineschema.SetSuffixes(ctx, ps[2], []string{"dc=example,dc=com", "o=a"}))
 	must(t, ps[0].CatchUp(ctx))
 	if err := add(t, ps[0], "o=b", "objectClass: organization"); err == nil {
 		t.Error("what is no naming context any more was taken")
@@ -53,15 +54,15 @@ func TestReindexBeside(t *testing.T) {
 	ps := servers(t, store, 3)
 	var b builders
 	b.start(ctx, ps)
-	classes := configure.Index{Attribute: "objectClass", Layout: configure.RowLayout}
+	classes := catalog.Index{Attribute: "objectClass", Layout: catalog.RowLayout}
 	goOn := func() {
 		t.Helper()
 		before := b.done.Load()
 		eventually(t, "the servers go on", func() bool { return b.done.Load() > before+5 })
 	}
-	for i, layout := range []configure.Layout{configure.ColumnLayout, configure.RowLayout} {
+	for i, layout := range []catalog.Layout{catalog.ColumnLayout, catalog.RowLayout} {
 		goOn()
-		must(t, maintain.Reindex(ctx, ps[i], []configure.Index{classes, {Attribute: "floors", Layout: layout}}, maintain.ReindexOptions{}))
+		must(t, onlineschema.Reindex(ctx, ps[i], []catalog.Index{classes, {Attribute: "floors", Layout: layout}}, verify.ReindexOptions{}))
 		for _, p := range ps {
 			must(t, p.CatchUp(ctx))
 			if ix := p.Config().Indexes; len(ix) != 2 || ix[1].Layout != layout {
@@ -71,7 +72,7 @@ func TestReindexBeside(t *testing.T) {
 		goOn()
 		verifyClean(t, ps[2])
 	}
-	must(t, maintain.Reindex(ctx, ps[0], []configure.Index{classes}, maintain.ReindexOptions{}))
+	must(t, onlineschema.Reindex(ctx, ps[0], []catalog.Index{classes}, verify.ReindexOptions{}))
 	goOn()
 	cancel()
 	must(t, b.tries.Wait())
@@ -91,8 +92,8 @@ func TestReindexCutShort(t *testing.T) {
 	ps := servers(t, tabletest.NewMem(), 2)
 	must(t, add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building", "floors: 1"))
 	stopped, stop := context.WithCancel(ctx)
-	indexes := append(ps[0].Config().Indexes, configure.Index{Attribute: "floors", Layout: configure.ColumnLayout})
-	err := maintain.Reindex(stopped, ps[0], indexes, maintain.ReindexOptions{Progress: func(int) { stop() }})
+	indexes := append(ps[0].Config().Indexes, catalog.Index{Attribute: "floors", Layout: catalog.ColumnLayout})
+	err := onlineschema.Reindex(stopped, ps[0], indexes, verify.ReindexOptions{Progress: func(int) { stop() }})
 	if err == nil {
 		t.Fatal("it was not cut short")
 	}
@@ -100,12 +101,12 @@ func TestReindexCutShort(t *testing.T) {
 	must(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"))
 	find := func(p *partition.Partition, want int) {
 		t.Helper()
-		if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(floors=1)"); len(got) != want {
+		if got := searched(t, p, "dc=example,dc=com", op.WholeSubtree, "(floors=1)"); len(got) != want {
 			t.Errorf("found %v, want %d", got, want)
 		}
 	}
 	find(ps[1], 2)
-	must(t, maintain.Reindex(ctx, ps[1], indexes, maintain.ReindexOptions{}))
+	must(t, onlineschema.Reindex(ctx, ps[1], indexes, verify.ReindexOptions{}))
 	must(t, ps[0].CatchUp(ctx))
 	find(ps[0], 2)
 	verifyClean(t, ps[0])
@@ -117,13 +118,13 @@ func TestReindexCutShort(t *testing.T) {
 func TestUniqueBeside(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)
-	must(t, maintain.Reindex(ctx, ps[0], append(ps[0].Config().Indexes, configure.Index{Attribute: "floors", Layout: configure.ColumnLayout}), maintain.ReindexOptions{}))
+	must(t, onlineschema.Reindex(ctx, ps[0], append(ps[0].Config().Indexes, catalog.Index{Attribute: "floors", Layout: catalog.ColumnLayout}), verify.ReindexOptions{}))
 	must(t, add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building", "floors: 1"))
 	must(t, ps[1].CatchUp(ctx))
 	must(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"))
-	wantProblem(t, configure.SetUnique(ctx, ps[0], configure.Unique{Attribute: "floors"}, true), partition.Constraint, "cn=a,dc=example,dc=com")
+	wantProblem(t, onlineschema.SetUnique(ctx, ps[0], []catalog.Unique{catalog.Unique{Attribute: "floors"}}, true), partition.Constraint, "cn=a,dc=example,dc=com")
 	must(t, update(t, ps[0], func(tx *partition.Tx) error { return tx.Delete(ctx, name("cn=b,dc=example,dc=com")) }))
-	must(t, configure.SetUnique(ctx, ps[0], configure.Unique{Attribute: "floors"}, true))
+	must(t, onlineschema.SetUnique(ctx, ps[0], []catalog.Unique{catalog.Unique{Attribute: "floors"}}, true))
 	must(t, ps[1].CatchUp(ctx))
 	wantProblem(t, add(t, ps[1], "cn=b,dc=example,dc=com", "objectClass: building", "floors: 1"), partition.Constraint, "must be unique")
 }
@@ -136,12 +137,12 @@ func TestSuffixesThatAre(t *testing.T) {
 	writer, err := partition.Open(ctx, s, partition.Options{Create: true})
 	must(t, err)
 	t.Cleanup(func() { writer.Close(ctx) })
-	must(t, configure.AddSuffixes(ctx, writer, []string{domain}))
+	must(t, onlineschema.AddSuffixes(ctx, writer, []string{domain}))
 	reader, err := partition.Open(ctx, s, partition.Options{Txn: txn.Options{ReadOnly: true}})
 	must(t, err)
 	t.Cleanup(func() { reader.Close(ctx) })
-	must(t, configure.AddSuffixes(ctx, reader, []string{domain}))
-	if err := configure.AddSuffixes(ctx, reader, []string{domain, "o=other"}); !errors.Is(err, txn.ErrReadOnly) {
+	must(t, onlineschema.AddSuffixes(ctx, reader, []string{domain}))
+	if err := onlineschema.AddSuffixes(ctx, reader, []string{domain, "o=other"}); !errors.Is(err, txn.ErrReadOnly) {
 		t.Errorf("another one: %v", err)
 	}
 }

@@ -12,8 +12,11 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
@@ -41,7 +44,7 @@ func withRooms(t testing.TB) *partition.Partition {
 	t.Helper()
 	p := open(t)
 	must(t, changeSchema(t, p, "add attributeTypes "+singles[0], "add attributeTypes "+singles[1], "add attributeTypes "+singles[2]))
-	must(t, configure.SetIndexes(t.Context(), p, append(p.Config().Indexes, configure.Index{Attribute: "store", Layout: configure.ColumnLayout})))
+	must(t, onlineschema.SetIndexes(t.Context(), p, append(p.Config().Indexes, catalog.Index{Attribute: "store", Layout: catalog.ColumnLayout})))
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example"))
 	return p
 }
@@ -101,7 +104,7 @@ func modifies(t testing.TB, p *partition.Partition, cn string, want partition.Pr
 // hasValues checks that reads and filters see the wanted values of an entry.
 func hasValues(t testing.TB, p *partition.Partition, cn, attribute string, want ...string) {
 	t.Helper()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	at, err := s.Find(context.Background(), name("cn="+cn+",dc=example,dc=com"))
 	must(t, err)
@@ -116,10 +119,10 @@ func hasValues(t testing.TB, p *partition.Partition, cn, attribute string, want 
 		t.Errorf("%s of %s: %q, want %q", attribute, cn, got, want)
 	}
 	for _, v := range want {
-		if found := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(&(cn="+cn+")("+attribute+"="+v+"))"); len(found) != 1 {
+		if found := searched(t, p, "dc=example,dc=com", op.WholeSubtree, "(&(cn="+cn+")("+attribute+"="+v+"))"); len(found) != 1 {
 			t.Errorf("(%s=%s) finds %q", attribute, v, found)
 		}
-		if found := search(t, p, "dc=example,dc=com", op.WholeSubtree, "("+attribute+"=*"+v[len(v)-1:]+")"); len(found) == 0 {
+		if found := searched(t, p, "dc=example,dc=com", op.WholeSubtree, "("+attribute+"=*"+v[len(v)-1:]+")"); len(found) == 0 {
 			t.Errorf("(%s=*%s) finds nothing", attribute, v[len(v)-1:])
 		}
 	}
@@ -237,7 +240,7 @@ func TestSingleBesideServers(t *testing.T) {
 		writers.Go(func() error {
 			for n := i; ctx.Err() == nil; n += len(ps) {
 				kind := []op.ModKind{op.ModAdd, op.ModReplace}[n/len(ps)%2]
-				_, err := p.Update(context.Background(), partition.By{}, modifying("cn=0,dc=example,dc=com", kind, fmt.Sprintf("floors: %d", n)))
+				_, err := write.Update(context.Background(), p, partition.By{}, modifying("cn=0,dc=example,dc=com", kind, fmt.Sprintf("floors: %d", n)))
 				if !passing(err) {
 					return err
 				}
@@ -273,13 +276,13 @@ func TestSingleBesideServers(t *testing.T) {
 func checkSingle(t *testing.T, p *partition.Partition) {
 	t.Helper()
 	ctx := context.Background()
-	now := p.Snapshot()
+	now := state.Newest(p)
 	defer now.Close()
-	for c, err := range changes.Shown(ctx, now, nil) {
+	for c, err := range changestream.Shown(ctx, now, nil) {
 		must(t, err)
 		var s *partition.Snapshot
 		eventually(t, "the other servers have no older commits to come", func() bool {
-			s, err = p.At(ctx, c.Revision)
+			s, err = state.At(ctx, p, c.Revision)
 			return err == nil
 		})
 		typ := s.Schema().Attribute("floors")

@@ -13,7 +13,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
@@ -30,7 +32,7 @@ func shown(t *testing.T, s *partition.Snapshot, titles int) string {
 	list := func(f string) (ids []entry.ID) {
 		fmt.Fprintf(&b, "%s:", f)
 		var names []string
-		for r, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema())}) {
+		for r, err := range search.Search(ctx, s, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema())}) {
 			if err != nil {
 				t.Error(err)
 				return nil
@@ -71,7 +73,7 @@ func TestCachesAgreeWithStore(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
 	first := server(t, s)
-	must(t, configure.SetSuffixes(ctx, first, []string{domain}))
+	must(t, onlineschema.SetSuffixes(ctx, first, []string{domain}))
 	must(t, add(t, first, domain, domainLines...))
 	const units, people, titles, rounds = 2, 4, 3, 25
 	for i := range units {
@@ -102,8 +104,8 @@ func TestCachesAgreeWithStore(t *testing.T) {
 					last = true
 				default:
 				}
-				at := p.Snapshot()
-				if got, want := shown(t, at, titles), shown(t, at.Uncached(), titles); got != want {
+				at := state.Newest(p)
+				if got, want := shown(t, at, titles), shown(t, uncached(at), titles); got != want {
 					t.Errorf("cached:\n%s\nin the store:\n%s", got, want)
 					last = true
 				}
@@ -124,7 +126,7 @@ func TestCachesAgreeWithStore(t *testing.T) {
 func TestCachesInTransactions(t *testing.T) {
 	ctx := context.Background()
 	p := server(t, tabletest.NewMem())
-	must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
 	must(t, add(t, p, domain, domainLines...))
 	const units, people, titles = 2, 4, 3
 	for i := range units {
@@ -143,7 +145,7 @@ func TestCachesInTransactions(t *testing.T) {
 				if err := change(tx); err != nil {
 					return err
 				}
-				if got, want := shown(t, &tx.Snapshot, titles), shown(t, tx.Snapshot.Uncached(), titles); got != want {
+				if got, want := shown(t, &tx.Snapshot, titles), shown(t, uncached(&tx.Snapshot), titles); got != want {
 					t.Fatalf("cached:\n%s\nin the transaction:\n%s", got, want)
 				}
 			}
@@ -155,8 +157,8 @@ func TestCachesInTransactions(t *testing.T) {
 		if !errors.Is(err, errAbort) {
 			expected(t, err, partition.NoSuchEntry, partition.EntryExists, partition.NotLeaf)
 		}
-		at := p.Snapshot()
-		if got, want := shown(t, at, titles), shown(t, at.Uncached(), titles); got != want {
+		at := state.Newest(p)
+		if got, want := shown(t, at, titles), shown(t, uncached(at), titles); got != want {
 			t.Fatalf("cached:\n%s\nin the store:\n%s", got, want)
 		}
 		at.Close()
@@ -191,4 +193,12 @@ func randomChange(r *rand.Rand, units, people, titles int) func(*partition.Tx) e
 			})
 		}
 	}
+}
+
+// uncached returns a snapshot of the same state that reads without caches. Closing s closes
+// the result too.
+func uncached(s *partition.Snapshot) *partition.Snapshot {
+	u := *s
+	u.Cached, u.Written = false, false
+	return &u
 }

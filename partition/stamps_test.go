@@ -16,9 +16,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -47,7 +48,7 @@ func TestStampsModel(t *testing.T) {
 		p, err := partition.Open(ctx, s, o)
 		must(t, err)
 		t.Cleanup(func() { p.Close(ctx) })
-		must(t, configure.SetSuffixes(ctx, p, []string{domain}))
+		must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
 		must(t, add(t, p, domain, domainLines...))
 		for _, ou := range stampUnits {
 			must(t, add(t, p, ou, "objectClass: organizationalUnit"))
@@ -75,7 +76,7 @@ type stampModel struct {
 	clock atomic.Int64 // how far the clock is ahead
 	// second is what an hour has 3600 of in the history.
 	second time.Duration
-	open   []*branches.Branch
+	open   []*branch.Branch
 	kept   []table.Revision // states of the past to search
 	pages  []*pagedSearch
 	made   int
@@ -118,7 +119,7 @@ func (m *stampModel) step(ctx context.Context) {
 	switch n := m.r.IntN(40); {
 	case n < 2 && len(m.open) < 2:
 		m.made++
-		b, err := branches.Create(ctx, m.p, branches.Options{Name: fmt.Sprint("b", m.made)})
+		b, err := branch.Create(ctx, m.p, branch.Options{Name: fmt.Sprint("b", m.made)})
 		must(m.t, err)
 		m.open = append(m.open, b)
 	case n < 4 && len(m.open) > 0:
@@ -132,17 +133,17 @@ func (m *stampModel) step(ctx context.Context) {
 	case n == 5 && (m.second == time.Second || len(m.open) == 0): // on a shared store, branches make a collection wait
 		m.collect(ctx)
 	case n == 6:
-		m.kept = append(m.kept, m.p.Snapshot().Revision())
+		m.kept = append(m.kept, state.Newest(m.p).Revision())
 	case n < 12 && len(m.open) > 0:
 		m.change(ctx, m.open[m.r.IntN(len(m.open))].Update)
 	default:
-		m.change(ctx, m.p.Update)
+		m.change(ctx, updating(m.p))
 	}
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	m.compare(ctx, s)
 	s.Close()
 	for i := len(m.kept) - 1; i >= 0; i-- {
-		s, err := m.p.At(ctx, m.kept[i])
+		s, err := state.At(ctx, m.p, m.kept[i])
 		if passed := new(txn.HorizonError); errors.As(err, &passed) {
 			m.kept = slices.Delete(m.kept, i, i+1)
 			continue
@@ -188,7 +189,7 @@ func (m *stampModel) collect(ctx context.Context) {
 	retention := time.Duration(60+m.r.IntN(7200)) * m.second
 	done := make(chan error)
 	go func() {
-		_, err := maintain.Collect(ctx, m.p, maintain.CollectOptions{Retention: retention})
+		_, err := m.p.DB.Collect(ctx, txn.CollectOptions{Retention: retention})
 		done <- err
 	}()
 	for {
@@ -203,7 +204,7 @@ func (m *stampModel) collect(ctx context.Context) {
 }
 
 func (m *stampModel) load() {
-	l := load(m.t, m.p)
+	l := begun(m.t, m.p)
 	text := m.stamp()
 	for range 1 + m.r.IntN(3) {
 		// An entry that exists is refused.
@@ -235,12 +236,12 @@ func (m *stampModel) compare(ctx context.Context, s *partition.Snapshot) int {
 	m.t.Helper()
 	q, scan := m.query()
 	if m.r.IntN(20) > 0 {
-		must(m.t, maintain.Learn(ctx, s, q(s)))
+		must(m.t, search.Learn(ctx, s, q(s)))
 	}
 	var cost, whole partition.Cost
 	fast, slow := q(s), scan(s)
 	fast.Cost, slow.Cost = &cost, &whole
-	got, want := stampNames(m.t, s.Search(ctx, fast)), stampNames(m.t, s.Search(ctx, slow))
+	got, want := stampNames(m.t, search.Search(ctx, s, fast)), stampNames(m.t, search.Search(ctx, s, slow))
 	if !slices.Equal(got, want) {
 		m.t.Errorf("at %s, %s from %s: the search finds\n%s\nand a scan finds\n%s", s.Revision(), fast.Filter, fast.Base, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -262,7 +263,7 @@ func (m *stampModel) compare(ctx context.Context, s *partition.Snapshot) int {
 // nextPage reads another page of a search. It returns false at the end of the search, and compares
 // the results then.
 func (m *stampModel) nextPage(ctx context.Context, p *pagedSearch) (more bool) {
-	s, err := m.p.At(ctx, p.revision)
+	s, err := state.At(ctx, m.p, p.revision)
 	if passed := new(txn.HorizonError); errors.As(err, &passed) {
 		return false
 	}
@@ -274,7 +275,7 @@ func (m *stampModel) nextPage(ctx context.Context, p *pagedSearch) (more bool) {
 		m.further++
 	}
 	size := 1 + m.r.IntN(3)
-	for r, err := range s.Search(ctx, q) {
+	for r, err := range search.Search(ctx, s, q) {
 		must(m.t, err)
 		p.got = append(p.got, r.Name.String())
 		p.after = slices.Clone(r.Position)
@@ -283,7 +284,7 @@ func (m *stampModel) nextPage(ctx context.Context, p *pagedSearch) (more bool) {
 		}
 	}
 	q.After, q.Filter = nil, filter.MakeOr(q.Filter, filter.Resolve(filter.MustParse("(title=nobody's)"), s.Schema()))
-	if want := stampNames(m.t, s.Search(ctx, q)); !slices.Equal(slices.Sorted(slices.Values(p.got)), want) {
+	if want := stampNames(m.t, search.Search(ctx, s, q)); !slices.Equal(slices.Sorted(slices.Values(p.got)), want) {
 		m.t.Errorf("at %s, %s: the pages have %q, a scan finds %q", s.Revision(), q.Filter, p.got, want)
 	}
 	return false
@@ -305,12 +306,12 @@ func TestStampsAhead(t *testing.T) {
 		ctx := context.Background()
 		at := func(d time.Duration) string { return string(schema.AppendTime(nil, time.Now().Add(d))) }
 		also := "(description=*)"
-		search := func(s *partition.Snapshot, since time.Duration) (names, by string) {
+		found := func(s *partition.Snapshot, since time.Duration) (names, by string) {
 			var cost partition.Cost
 			q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Cost: &cost,
 				Filter: filter.Resolve(filter.MustParse("(&"+also+"(modifyTimestamp>="+at(since)+"))"), s.Schema())}
-			must(t, maintain.Learn(ctx, s, q))
-			names = strings.Join(stampNames(t, s.Search(ctx, q)), " ")
+			must(t, search.Learn(ctx, s, q))
+			names = strings.Join(stampNames(t, search.Search(ctx, s, q)), " ")
 			if len(cost.Indexes) > 0 {
 				by = cost.Indexes[0].String()
 			}
@@ -319,19 +320,19 @@ func TestStampsAhead(t *testing.T) {
 		want := func(s *partition.Snapshot, since time.Duration, want, wantBy string) {
 			t.Helper()
 			defer s.Close()
-			if got, by := search(s, since); got != want || by != wantBy {
+			if got, by := found(s, since); got != want || by != wantBy {
 				t.Errorf("found %q by %q, want %q by %q", got, by, want, wantBy)
 			}
 		}
 		const byJournal, byIndex = "modifyTimestamp journal", "objectClass value"
 		all := fmt.Sprintf("uid=ann,%[1]s uid=bob,%[1]s uid=cid,%[1]s", people)
-		want(w.p.Snapshot(), -time.Minute, all, byJournal)
+		want(state.Newest(w.p), -time.Minute, all, byJournal)
 		// A load is not in the journal entry by entry.
-		l := load(t, w.p)
+		l := begun(t, w.p)
 		must(t, loadAdd(l, "uid=eve,"+people, "objectClass: inetOrgPerson", "cn: Eve", "sn: E", "description: x", "modifyTimestamp: "+at(0)))
 		commit(t, l)
 		all += " uid=eve," + people
-		want(w.p.Snapshot(), -time.Minute, all, "")
+		want(state.Newest(w.p), -time.Minute, all, "")
 
 		also = "(objectClass=person)"
 		// An index with few candidates would be cheaper than the journal.
@@ -341,18 +342,18 @@ func TestStampsAhead(t *testing.T) {
 			}
 			return err
 		}))
-		want(w.p.Snapshot(), time.Minute, "", byJournal)
-		want(w.p.Snapshot(), -time.Minute, all, byIndex)
+		want(state.Newest(w.p), time.Minute, "", byJournal)
+		want(state.Newest(w.p), -time.Minute, all, byIndex)
 		must(t, update(t, w.p, func(tx *partition.Tx) error {
 			_, err := tx.Add(ctx, name("uid=dan,"+people), attrs("objectClass: inetOrgPerson", "cn: Dan", "sn: D", "modifyTimestamp: "+at(time.Hour)), true)
 			return err
 		}))
-		want(w.p.Snapshot(), time.Minute, "uid=dan,"+people, byJournal)
-		then := w.p.Snapshot().Revision()
+		want(state.Newest(w.p), time.Minute, "uid=dan,"+people, byJournal)
+		then := state.Newest(w.p).Revision()
 		must(t, modify(t, w.p, "uid=dan,"+people, change(op.ModReplace, "sn", []byte("Dee"))))
-		w.p.Keeper().Ahead.Store(nil)
-		want(w.p.Snapshot(), time.Minute, "", byJournal)
-		past, err := w.p.At(ctx, then)
+		w.p.Ahead.Store(nil)
+		want(state.Newest(w.p), time.Minute, "", byJournal)
+		past, err := state.At(ctx, w.p, then)
 		must(t, err)
 		want(past, time.Minute, "uid=dan,"+people, byJournal)
 	})

@@ -14,9 +14,11 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -29,7 +31,7 @@ var quick = txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, InF
 func openShared(t testing.TB, s table.Store, o txn.Options) *partition.Partition {
 	t.Helper()
 	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Cache: 1 << 20, Txn: o,
-		Indexes: []configure.Index{{Attribute: "objectClass", Layout: configure.RowLayout}}})
+		Indexes: []catalog.Index{{Attribute: "objectClass", Layout: catalog.RowLayout}}})
 	must(t, err)
 	t.Cleanup(func() { p.Close(context.Background()) })
 	return p
@@ -45,7 +47,7 @@ func servers(t testing.TB, s table.Store, n int) []*partition.Partition {
 func serversWith(t testing.TB, s table.Store, n int, o txn.Options) (ps []*partition.Partition) {
 	t.Helper()
 	first := openShared(t, s, o)
-	must(t, configure.SetSuffixes(context.Background(), first, []string{"dc=example,dc=com"}))
+	must(t, onlineschema.SetSuffixes(context.Background(), first, []string{"dc=example,dc=com"}))
 	must(t, add(t, first, "dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example"))
 	must(t, changeSchema(t, first, "add objectClasses "+building, "add attributeTypes "+floors, "add attributeTypes "+drawing))
 	for ps = append(ps, first); len(ps) < n; {
@@ -121,7 +123,7 @@ func (b *builders) step(p *partition.Partition) error {
 	if b.fine.Load() && (kind == 0 || kind == 2) {
 		kind++
 	}
-	_, err := p.Update(ctx, partition.By{Name: "cn=admin"}, change[kind])
+	_, err := write.Update(ctx, p, partition.By{Name: "cn=admin"}, change[kind])
 	if err == nil {
 		b.done.Add(1)
 	}
@@ -170,7 +172,7 @@ func TestSchemaSteps(t *testing.T) {
 // mend deletes the buildings without floors.
 func mend(t *testing.T, p *partition.Partition) {
 	t.Helper()
-	for _, dn := range search(t, p, "dc=example,dc=com", op.WholeSubtree, "(&(objectClass=building)(!(floors=*)))") {
+	for _, dn := range searched(t, p, "dc=example,dc=com", op.WholeSubtree, "(&(objectClass=building)(!(floors=*)))") {
 		err := update(t, p, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name(dn)) })
 		if !passing(err) {
 			t.Fatal(err)
@@ -183,14 +185,14 @@ func mend(t *testing.T, p *partition.Partition) {
 func checkHistory(t *testing.T, p *partition.Partition) {
 	t.Helper()
 	ctx := context.Background()
-	now := p.Snapshot()
+	now := state.Newest(p)
 	defer now.Close()
 	commits, strict := 0, 0
-	for c, err := range changes.Shown(ctx, now, nil) {
+	for c, err := range changestream.Shown(ctx, now, nil) {
 		must(t, err)
 		var s *partition.Snapshot
 		eventually(t, "what is below a commit is decided", func() bool {
-			s, err = p.At(ctx, c.Revision)
+			s, err = state.At(ctx, p, c.Revision)
 			return err == nil
 		})
 		k := s.Schema()
@@ -205,7 +207,7 @@ func checkHistory(t *testing.T, p *partition.Partition) {
 			commits++
 			e, err := s.Entry(ctx, id, false)
 			must(t, err)
-			if e == nil || e.ID == subschema.ID {
+			if e == nil || e.ID == catalog.SubschemaID {
 				continue
 			}
 			of := func(v []byte) bool { return string(v) == "building" }
@@ -231,7 +233,7 @@ func TestSchemaStepsWait(t *testing.T) {
 	var g errgroup.Group
 	g.Go(func() error {
 		first := true
-		_, err := ps[1].Update(ctx, partition.By{}, func(tx *partition.Tx) error {
+		_, err := write.Update(ctx, ps[1], partition.By{}, func(tx *partition.Tx) error {
 			if first {
 				first = false
 				close(began)
@@ -251,7 +253,7 @@ func TestSchemaStepsWait(t *testing.T) {
 				if err := adding("cn=probe,dc=example,dc=com", "objectClass: building")(tx); err != nil {
 					return err
 				}
-				return tx.KeepToBoth(ctx)
+				return keepToBoth(ctx, tx)
 			})
 			if err == nil {
 				must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, name("cn=probe,dc=example,dc=com")) }))
@@ -284,7 +286,7 @@ func TestSchemaStepsBroken(t *testing.T) {
 	store := tabletest.NewMem()
 	ps := servers(t, store, 2)
 	dying := openShared(t, store, quick)
-	must(t, partition.Announce(ctx, dying,
+	must(t, announce(ctx, dying,
 		schemaChange("delete objectClasses "+buildingOID, "add objectClasses ( "+buildingOID+" NAME 'building' SUP top STRUCTURAL MUST ( cn $ floors ) )")))
 	must(t, ps[0].CatchUp(ctx))
 	if err := add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building"); !isBusy(err) {
@@ -293,8 +295,8 @@ func TestSchemaStepsBroken(t *testing.T) {
 	if err := require(t, ps[0], withFloors); !isBusy(err) || !strings.Contains(err.Error(), "another change") {
 		t.Errorf("beside it: %v", err)
 	}
-	s := ps[0].Snapshot()
-	e, err := subschema.Entry(ctx, s)
+	s := state.Newest(ps[0])
+	e, err := s.Subschema(ctx)
 	must(t, err)
 	for _, a := range e.Attributes {
 		if a.Type.Name() == "pendingDefinitions" {
@@ -365,8 +367,8 @@ func (k *killed) decided(t *testing.T) (inForce bool) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the change that ended at call %d is decided", k.n), func() bool {
 		pending := false
-		_, err := k.other.Update(context.Background(), partition.By{}, func(tx *partition.Tx) error {
-			pending = tx.SchemaToCome()
+		_, err := write.Update(context.Background(), k.other, partition.By{}, func(tx *partition.Tx) error {
+			pending = tx.Catalog.Subschema.Pending != nil
 			return adding("cn=probe,dc=example,dc=com", "objectClass: building")(tx)
 		})
 		var problem *partition.Error
@@ -404,13 +406,13 @@ func TestSchemaTrial(t *testing.T) {
 	ctx := context.Background()
 	ps := servers(t, tabletest.NewMem(), 2)
 	must(t, add(t, ps[0], "cn=a,dc=example,dc=com", "objectClass: building"))
-	before := ps[0].Snapshot()
+	before := state.Newest(ps[0])
 	defer before.Close()
 	stop := errors.New("only tried")
 	try := func(lines ...string) error {
-		_, err := ps[0].UpdateSchema(ctx, partition.By{}, func(tx *partition.Tx) error {
+		_, err := onlineschema.UpdateSchema(ctx, ps[0], partition.By{}, func(tx *partition.Tx) error {
 			tx.Rules.Trial = true
-			if err := tx.Modify(ctx, name(subschema.Name), schemaChange(lines...)); err != nil {
+			if err := tx.Modify(ctx, name(catalog.SubschemaName), schemaChange(lines...)); err != nil {
 				return err
 			}
 			return stop
@@ -423,11 +425,11 @@ func TestSchemaTrial(t *testing.T) {
 	if err := try("delete objectClasses 2.5.6.18"); err != stop {
 		t.Errorf("one that is not: %v", err)
 	}
-	after := ps[0].Snapshot()
+	after := state.Newest(ps[0])
 	defer after.Close()
-	frontier, err := changes.Frontier(ctx, before)
+	frontier, err := changestream.Frontier(ctx, before)
 	must(t, err)
-	for range changes.Shown(ctx, after, frontier) {
+	for range changestream.Shown(ctx, after, frontier) {
 		t.Error("something was committed")
 	}
 }
@@ -439,4 +441,25 @@ func eventually(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("not within 30 s: %s", what)
 		}
 	}
+}
+
+// keepToBoth runs the check that a transaction runs at its end while a schema is announced.
+func keepToBoth(ctx context.Context, tx *partition.Tx) error {
+	if tx.Catalog.ToCome == nil {
+		return nil
+	}
+	return tx.Keeper.KeepToBoth(ctx, tx.Txn, tx.At, tx.Catalog, tx.Changed)
+}
+
+// announce makes only the first step of a schema change.
+func announce(ctx context.Context, p *partition.Partition, changes []op.Modification) error {
+	st := &write.SchemaSteps{Keeper: p}
+	_, err := onlineschema.Attempt(ctx, st, func(tx *partition.Tx) error {
+		return onlineschema.Modify(ctx, tx, name(catalog.SubschemaName), changes)
+	})
+	if st.Wanted == nil {
+		return err
+	}
+	_, err = onlineschema.Announce(ctx, st, st.Wanted)
+	return err
 }

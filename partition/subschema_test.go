@@ -11,9 +11,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
@@ -43,8 +46,8 @@ func changeSchema(t testing.TB, p *partition.Partition, lines ...string) error {
 }
 
 func changeSchemaIn(ctx context.Context, p *partition.Partition, lines ...string) error {
-	_, err := p.UpdateSchema(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
-		return tx.Modify(ctx, name(subschema.Name), schemaChange(lines...))
+	_, err := onlineschema.UpdateSchema(ctx, p, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
+		return tx.Modify(ctx, name(catalog.SubschemaName), schemaChange(lines...))
 	})
 	return err
 }
@@ -63,10 +66,7 @@ func withBuildings(t testing.TB) *partition.Partition {
 
 func verifyClean(t testing.TB, p *partition.Partition) {
 	t.Helper()
-	_, err := maintain.Verify(context.Background(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
-		t.Errorf("check: %s", f)
-		return nil
-	}})
+	_, err := verify.Verify(context.Background(), p, verify.Options{Found: func(f *verify.Finding) error { t.Errorf("check: %s", f); return nil }})
 	must(t, err)
 }
 
@@ -153,9 +153,9 @@ func TestSchemaChanges(t *testing.T) {
 func TestPermissiveSchema(t *testing.T) {
 	p := withBuildings(t)
 	permissively := func(lines ...string) error {
-		_, err := p.UpdateSchema(t.Context(), partition.By{}, func(tx *partition.Tx) error {
+		_, err := onlineschema.UpdateSchema(t.Context(), p, partition.By{}, func(tx *partition.Tx) error {
 			tx.Rules.Permissive = true
-			return tx.Modify(t.Context(), name(subschema.Name), schemaChange(lines...))
+			return tx.Modify(t.Context(), name(catalog.SubschemaName), schemaChange(lines...))
 		})
 		return err
 	}
@@ -193,34 +193,34 @@ func TestSchemaLives(t *testing.T) {
 		return p
 	}
 	p := reopen(nil)
-	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	must(t, add(t, p, "dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example"))
 	if err := add(t, p, "cn=a,dc=example,dc=com", "objectClass: building", "cn: a"); err == nil {
 		t.Fatal("a class that is not there was taken")
 	}
-	old := p.Snapshot()
+	old := state.Newest(p)
 	defer old.Close()
 	must(t, changeSchema(t, p, "add attributeTypes "+floors, "add attributeTypes "+drawing, "add objectClasses "+building, "delete objectClasses 2.5.6.18"))
 	must(t, add(t, p, "cn=a,dc=example,dc=com", "objectClass: building", "cn: a", "floors: 2"))
 	if old.Schema().Class("building") != nil {
 		t.Error("an older snapshot shows the new schema")
 	}
-	with := p.Snapshot().Revision()
+	with := state.Newest(p).Revision()
 
 	p = reopen(p)
 	if p.Schema().Class("building") == nil || p.Schema().Class("2.5.6.18") != nil {
 		t.Error("the schema did not survive")
 	}
-	if got := search(t, p, "dc=example,dc=com", op.WholeSubtree, "(floors>=2)"); len(got) != 1 {
+	if got := searched(t, p, "dc=example,dc=com", op.WholeSubtree, "(floors>=2)"); len(got) != 1 {
 		t.Errorf("found %v", got)
 	}
-	must(t, configure.SetIndexes(ctx, p, append(p.Config().Indexes, configure.Index{Attribute: "floors", Layout: configure.ColumnLayout})))
+	must(t, onlineschema.SetIndexes(ctx, p, append(p.Config().Indexes, catalog.Index{Attribute: "floors", Layout: catalog.ColumnLayout})))
 	verifyClean(t, p)
 
 	// The definitions are removed, but states of the past keep them.
 	must(t, update(t, p, func(tx *partition.Tx) error { return tx.Delete(ctx, name("cn=a,dc=example,dc=com")) }))
 	must(t, changeSchema(t, p, "delete attributeTypes 2.25.1.1", "delete attributeTypes 2.25.1.3", "delete objectClasses 2.25.1.2"))
-	if slices.ContainsFunc(p.Config().Indexes, func(x configure.Index) bool { return x.Attribute == "floors" }) {
+	if slices.ContainsFunc(p.Config().Indexes, func(x catalog.Index) bool { return x.Attribute == "floors" }) {
 		t.Error("the index of a type that went is still there")
 	}
 	names, err := store.Names(ctx)
@@ -233,7 +233,7 @@ func TestSchemaLives(t *testing.T) {
 	if p.Schema().Class("building") != nil {
 		t.Error("the class came back")
 	}
-	s, err := p.At(ctx, with)
+	s, err := state.At(ctx, p, with)
 	must(t, err)
 	defer s.Close()
 	if s.Schema().Class("building") == nil {
@@ -243,7 +243,7 @@ func TestSchemaLives(t *testing.T) {
 	must(t, err)
 	n := 0
 	f := filter.Resolve(filter.MustParse("(floors=2)"), s.Schema())
-	for r, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: f}) {
+	for r, err := range search.Search(ctx, s, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: f}) {
 		must(t, err)
 		if n++; len(r.Entry.Values(s.Schema().Attribute("floors"))) != 1 {
 			t.Errorf("%s has no floors", r.Name)
@@ -260,9 +260,9 @@ func TestSchemaLives(t *testing.T) {
 func TestSchemaInOneTransaction(t *testing.T) {
 	ctx := context.Background()
 	p := open(t)
-	_, err := p.UpdateSchema(ctx, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
+	_, err := onlineschema.UpdateSchema(ctx, p, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
 		for _, l := range []string{"add attributeTypes " + floors, "add attributeTypes " + drawing, "add objectClasses " + building} {
-			if err := tx.Modify(ctx, name(subschema.Name), schemaChange(l)); err != nil {
+			if err := tx.Modify(ctx, name(catalog.SubschemaName), schemaChange(l)); err != nil {
 				return err
 			}
 		}
@@ -270,7 +270,7 @@ func TestSchemaInOneTransaction(t *testing.T) {
 		return err
 	})
 	must(t, err)
-	if got := search(t, p, "dc=example,dc=com", op.BaseObject, "(floors=1)"); len(got) != 1 {
+	if got := searched(t, p, "dc=example,dc=com", op.BaseObject, "(floors=1)"); len(got) != 1 {
 		t.Errorf("found %v", got)
 	}
 	verifyClean(t, p)
@@ -327,11 +327,11 @@ func TestRulesOfTheTree(t *testing.T) {
 			t.Errorf("%s: %v, want problem %d", c.what, err, c.problem)
 		}
 	}
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	at, err := s.Find(ctx, name("cn=x,ou=u,dc=example,dc=com"))
 	must(t, err)
-	if rule, err := subschema.GoverningRule(ctx, s, at.ID); err != nil || rule == nil || rule.ID != 3 {
+	if rule, err := write.GoverningRule(ctx, s, at.ID); err != nil || rule == nil || rule.ID != 3 {
 		t.Errorf("governed by %v, %v", rule, err)
 	}
 	verifyClean(t, p)
@@ -399,8 +399,8 @@ func TestSchemaFindsUsersByIndex(t *testing.T) {
 func TestSchemaKeepsNamesOfIndexes(t *testing.T) {
 	p := open(t)
 	must(t, changeSchema(t, p, "add attributeTypes "+floors))
-	indexes := append(p.Config().Indexes, configure.Index{Attribute: "floors", Layout: configure.ColumnLayout})
-	must(t, maintain.Reindex(context.Background(), p, indexes, maintain.ReindexOptions{}))
+	indexes := append(p.Config().Indexes, catalog.Index{Attribute: "floors", Layout: catalog.ColumnLayout})
+	must(t, onlineschema.Reindex(context.Background(), p, indexes, verify.ReindexOptions{}))
 	renamed := strings.Replace(floors, "'floors'", "( 'storeys' 'floors' )", 1)
 	err := changeSchema(t, p, "delete attributeTypes 2.25.1.1", "add attributeTypes "+renamed)
 	var e *partition.Error

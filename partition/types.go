@@ -3,13 +3,20 @@ package partition
 import (
 	"errors"
 
-	"github.com/seed-4dac0d86/ldapd/partition/internal/catalog"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/search"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/state"
-	"github.com/seed-4dac0d86/ldapd/partition/internal/write"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 )
 
 type (
+	// A Partition is an open directory tree.
+	Partition = catalog.Keeper
+	// A Snapshot reads one state of the directory.
+	Snapshot = state.Snapshot
+	// A Tx changes the directory.
+	Tx = write.Tx
+
 	// Config is the configuration that all servers of a directory share. It is stored in
 	// the directory's store.
 	Config = catalog.Config

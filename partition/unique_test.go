@@ -13,8 +13,10 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -59,7 +61,7 @@ func refusedFor(t *testing.T, attribute string, err error) {
 func TestUnique(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		units(t, p)
-		must(t, configure.SetUnique(context.Background(), p, configure.Unique{Attribute: "mail"}, true))
+		must(t, onlineschema.SetUnique(context.Background(), p, []catalog.Unique{catalog.Unique{Attribute: "mail"}}, true))
 		a, b := "cn=a,"+inside, "cn=b,"+outside
 		must(t, addPerson(t, p, a, "mail: a@example.com", "mail: c@example.com"))
 		refusedFor(t, "mail", addPerson(t, p, b, "mail: A@Example.com"))
@@ -75,7 +77,7 @@ func TestUnique(t *testing.T) {
 		must(t, move(t, p, a, "cn=a", outside))
 		must(t, remove(t, p, "cn=a,"+outside))
 		must(t, modify(t, p, b, change(op.ModAdd, "mail", []byte("a@example.com"))))
-		must(t, configure.SetUnique(context.Background(), p, configure.Unique{Attribute: "mail"}, false))
+		must(t, onlineschema.SetUnique(context.Background(), p, []catalog.Unique{catalog.Unique{Attribute: "mail"}}, false))
 		must(t, addPerson(t, p, a, "mail: a@example.com"))
 		wantSound(t, p)
 	})
@@ -83,7 +85,7 @@ func TestUnique(t *testing.T) {
 
 func TestUniqueWithinATransaction(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
-		must(t, configure.SetUnique(context.Background(), p, configure.Unique{Attribute: "mail"}, true))
+		must(t, onlineschema.SetUnique(context.Background(), p, []catalog.Unique{catalog.Unique{Attribute: "mail"}}, true))
 		both := func(first, second string) error {
 			return update(t, p, func(tx *partition.Tx) error {
 				for i, m := range []string{first, second} {
@@ -104,7 +106,7 @@ func TestUniqueWithinATransaction(t *testing.T) {
 func TestUniqueInASubtree(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		base := units(t, p)
-		must(t, configure.SetUnique(context.Background(), p, configure.Unique{Attribute: "uid", Base: base}, true))
+		must(t, onlineschema.SetUnique(context.Background(), p, []catalog.Unique{catalog.Unique{Attribute: "uid", Base: base}}, true))
 		must(t, addPerson(t, p, "cn=a,"+inside, "uid: 1"))
 		must(t, addPerson(t, p, "cn=b,"+outside, "uid: 1"))
 		must(t, addPerson(t, p, "cn=c,"+outside, "uid: 1"))
@@ -131,8 +133,8 @@ func TestUniqueIsRefused(t *testing.T) {
 			must(t, addPerson(t, p, fmt.Sprintf("cn=a%02d,%s", i, inside), fmt.Sprintf("mail: %d@example.com", i)))
 			must(t, addPerson(t, p, fmt.Sprintf("cn=b%02d,%s", i, outside), fmt.Sprintf("mail: %d@example.com", i)))
 		}
-		mail := configure.Unique{Attribute: "mail"}
-		err := configure.SetUnique(ctx, p, mail, true)
+		mail := catalog.Unique{Attribute: "mail"}
+		err := onlineschema.SetUnique(ctx, p, []catalog.Unique{mail}, true)
 		if expected(t, err, partition.Constraint) || !strings.Contains(err.Error(), "12 values") ||
 			strings.Count(err.Error(), "cn=a") != 10 || !strings.Contains(err.Error(), "cn=b03,"+outside) {
 			t.Errorf("duplicates are told as: %v", err)
@@ -140,20 +142,20 @@ func TestUniqueIsRefused(t *testing.T) {
 		// The value is not refused, because the attribute is not unique.
 		must(t, addPerson(t, p, "cn=c,"+outside, "mail: 1@example.com"))
 		mail.Base = base
-		must(t, configure.SetUnique(ctx, p, mail, true))
+		must(t, onlineschema.SetUnique(ctx, p, []catalog.Unique{mail}, true))
 		for what, err := range map[string]error{
-			"twice":         configure.SetUnique(ctx, p, mail, true),
-			"elsewhere":     configure.SetUnique(ctx, p, configure.Unique{Attribute: "mail"}, false),
-			"no index":      configure.SetUnique(ctx, p, configure.Unique{Attribute: "title"}, true),
-			"index dropped": configure.SetIndexes(ctx, p, []configure.Index{{Attribute: "cn", Layout: configure.RowLayout}}),
+			"twice":         onlineschema.SetUnique(ctx, p, []catalog.Unique{mail}, true),
+			"elsewhere":     onlineschema.SetUnique(ctx, p, []catalog.Unique{catalog.Unique{Attribute: "mail"}}, false),
+			"no index":      onlineschema.SetUnique(ctx, p, []catalog.Unique{catalog.Unique{Attribute: "title"}}, true),
+			"index dropped": onlineschema.SetIndexes(ctx, p, []catalog.Index{{Attribute: "cn", Layout: catalog.RowLayout}}),
 		} {
 			if expected(t, err, partition.Unwilling) {
 				t.Errorf("%s: done", what)
 			}
 		}
-		us, err := configure.UniqueAttributes(p)
+		us, err := onlineschema.Unique(p)
 		must(t, err)
-		if !slices.Equal(us, []configure.Unique{mail}) {
+		if !slices.Equal(us, []catalog.Unique{mail}) {
 			t.Errorf("unique: %v", us)
 		}
 	})
@@ -164,17 +166,17 @@ func TestLoadKeepsValuesUnique(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		base := units(t, p)
 		must(t, addPerson(t, p, "cn=a,"+inside, "uid: 1"))
-		must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "uid", Base: base}, true))
-		l, err := transfer.Load(ctx, p, transfer.LoadOptions{})
+		must(t, onlineschema.SetUnique(ctx, p, []catalog.Unique{catalog.Unique{Attribute: "uid", Base: base}}, true))
+		l, err := load.Load(ctx, p, load.Options{})
 		must(t, err)
-		load := func(dn string, lines ...string) error {
+		loading := func(dn string, lines ...string) error {
 			return l.Add(ctx, name(dn), attrs(append([]string{"objectClass: inetOrgPerson", "sn: Person"}, lines...)...))
 		}
-		refusedFor(t, "uid", load("cn=b,"+inside, "uid: 1"))
-		must(t, load("cn=b,"+outside, "uid: 1"))
-		must(t, load("cn=c,"+inside, "uid: 2", "uid;x-a: 2"))
-		refusedFor(t, "uid", load("cn=d,"+inside, "uid: 2"))
-		expected(t, load("cn=c,"+inside, "uid: 2"), partition.EntryExists)
+		refusedFor(t, "uid", loading("cn=b,"+inside, "uid: 1"))
+		must(t, loading("cn=b,"+outside, "uid: 1"))
+		must(t, loading("cn=c,"+inside, "uid: 2", "uid;x-a: 2"))
+		refusedFor(t, "uid", loading("cn=d,"+inside, "uid: 2"))
+		expected(t, loading("cn=c,"+inside, "uid: 2"), partition.EntryExists)
 		_, err = l.Commit(ctx)
 		must(t, err)
 		refusedFor(t, "uid", addPerson(t, p, "cn=e,"+inside, "uid: 2"))
@@ -215,7 +217,7 @@ func TestUniqueOnTwoServers(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := tabletest.NewMem()
 			first := server(t, s)
-			must(t, configure.SetSuffixes(ctx, first, []string{domain}))
+			must(t, onlineschema.SetSuffixes(ctx, first, []string{domain}))
 			must(t, add(t, first, domain, domainLines...))
 			base := units(t, first)
 			must(t, addPerson(t, first, "cn=plain,"+inside))
@@ -224,7 +226,7 @@ func TestUniqueOnTwoServers(t *testing.T) {
 				must(t, add(t, first, u, "objectClass: organizationalUnit"))
 			}
 			must(t, addPerson(t, first, "cn=member,ou=crew,"+outside, "uid: 1"))
-			must(t, configure.SetUnique(ctx, first, configure.Unique{Attribute: "uid", Base: base}, true))
+			must(t, onlineschema.SetUnique(ctx, first, []catalog.Unique{catalog.Unique{Attribute: "uid", Base: base}}, true))
 			second := server(t, s)
 			must(t, second.CatchUp(ctx))
 
@@ -233,7 +235,7 @@ func TestUniqueOnTwoServers(t *testing.T) {
 			var done atomic.Int32
 			together(2, func(i int, _ *rand.Rand) {
 				var met sync.Once
-				_, err := []*partition.Partition{first, second}[i].Update(ctx, partition.By{}, func(tx *partition.Tx) error {
+				_, err := write.Update(ctx, []*partition.Partition{first, second}[i], partition.By{}, func(tx *partition.Tx) error {
 					err := race[i](tx)
 					met.Do(func() { ready.Done(); ready.Wait() })
 					return err
@@ -243,7 +245,7 @@ func TestUniqueOnTwoServers(t *testing.T) {
 				}
 			})
 			must(t, first.CatchUp(ctx))
-			had := search(t, first, inside, op.WholeSubtree, "(uid=1)")
+			had := searched(t, first, inside, op.WholeSubtree, "(uid=1)")
 			if len(had) > 1 || done.Load() == 0 {
 				t.Errorf("%d of two were done, and the value is had by %q", done.Load(), had)
 			}

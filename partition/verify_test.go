@@ -8,27 +8,25 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-// verify returns the findings of Verify as text.
-func verify(t testing.TB, p *partition.Partition) []string {
+// faults returns the findings of Verify as text.
+func faults(t testing.TB, p *partition.Partition) []string {
 	t.Helper()
 	var found []string
-	_, err := maintain.Verify(context.Background(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
-		found = append(found, f.String())
-		return nil
-	}})
+	_, err := verify.Verify(context.Background(), p, verify.Options{Found: func(f *verify.Finding) error { found = append(found, f.String()); return nil }})
 	must(t, err)
 	return found
 }
 
 func wantSound(t testing.TB, p *partition.Partition) {
 	t.Helper()
-	if found := verify(t, p); len(found) > 0 {
+	if found := faults(t, p); len(found) > 0 {
 		t.Errorf("found:\n%s", strings.Join(found, "\n"))
 	}
 }
@@ -36,7 +34,7 @@ func wantSound(t testing.TB, p *partition.Partition) {
 // idOf returns the id of an entry.
 func idOf(t testing.TB, p *partition.Partition, dn string) entry.ID {
 	t.Helper()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	at, err := s.Find(context.Background(), name(dn))
 	must(t, err)
@@ -138,7 +136,7 @@ func TestVerifyFinds(t *testing.T) {
 			eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
 				loadSample(t, p, 5)
 				b.apply(t, p, s)
-				wantFindings(t, verify(t, p), b.want)
+				wantFindings(t, faults(t, p), b.want)
 			})
 		})
 	}
@@ -147,7 +145,7 @@ func TestVerifyFinds(t *testing.T) {
 // apply damages the selected cells. It writes at the newest revision.
 func (b *breakage) apply(t *testing.T, p *partition.Partition, s table.Store) {
 	ctx := context.Background()
-	snapshot := p.Snapshot()
+	snapshot := state.Newest(p)
 	defer snapshot.Close()
 	tbl := s.Table(b.table)
 	var ms []table.Mutation
@@ -185,7 +183,7 @@ func wantFindings(t *testing.T, found, want []string) {
 // revision plus offset.
 func put(t *testing.T, p *partition.Partition, s table.Store, tbl string, offset table.Revision, m table.Mutation) {
 	t.Helper()
-	snapshot := p.Snapshot()
+	snapshot := state.Newest(p)
 	defer snapshot.Close()
 	must(t, s.Table(tbl).Apply(context.Background(), snapshot.Revision()+offset, []table.Mutation{m}))
 }
@@ -227,7 +225,7 @@ func TestVerifyFindsMore(t *testing.T) {
 			eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
 				loadSample(t, p, 5)
 				put(t, p, s, c.table, c.later, c.m)
-				wantFindings(t, verify(t, p), c.want)
+				wantFindings(t, faults(t, p), c.want)
 			})
 		})
 	}
@@ -238,14 +236,14 @@ func TestVerifyFindsCircle(t *testing.T) {
 		loadSample(t, p, 2)
 		people, u1 := idOf(t, p, "ou=people,"+domain), idOf(t, p, "uid=u1,ou=people,"+domain)
 		put(t, p, s, "master", 0, table.Mutation{Row: people[:], Cells: []table.Cell{{Family: 't', Qualifier: []byte("p"), Value: u1[:]}}})
-		wantFindings(t, verify(t, p), []string{"circle: table master", "below itself", u1.String(), people.String()})
+		wantFindings(t, faults(t, p), []string{"circle: table master", "below itself", u1.String(), people.String()})
 	})
 }
 
 func TestVerifyFindsMissingTable(t *testing.T) {
 	p, s := sampleStore(t)
 	must(t, s.Drop(context.Background(), "index_mail"))
-	wantFindings(t, verify(t, p), []string{"missing: table index_mail", "run reindex mail"})
+	wantFindings(t, faults(t, p), []string{"missing: table index_mail", "run reindex mail"})
 }
 
 func sampleStore(t *testing.T) (*partition.Partition, table.Store) {

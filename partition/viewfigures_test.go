@@ -17,9 +17,11 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
@@ -62,7 +64,7 @@ func TestViewFigures(t *testing.T) {
 	must(t, err)
 	defer p.Close(ctx)
 	f := &figures{t: t, p: p}
-	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com", "cn=views"}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com", "cn=views"}))
 	f.loadPeople()
 	f.commit("without views")
 	stop := f.keep()
@@ -118,7 +120,7 @@ func (f *figures) keep() (stop func()) {
 		runtime.LockOSThread()
 		name, _ := os.Readlink("/proc/thread-self") // elsewhere than on Linux there is none
 		thread <- name
-		views.Keep(ctx, f.p, func(err error) { f.t.Error(err) })
+		materialized.Keep(ctx, f.p, func(err error) { f.t.Error(err) })
 	})
 	f.thread = <-thread
 	return func() { cancel(); keeping.Wait() }
@@ -143,7 +145,7 @@ func (f *figures) add(text string, lines ...string) {
 }
 
 func (f *figures) find(text string) (entry.ID, error) {
-	s := f.p.Snapshot()
+	s := state.Newest(f.p)
 	defer s.Close()
 	at, err := s.Find(context.Background(), name(text))
 	return at.ID, err
@@ -152,7 +154,7 @@ func (f *figures) find(text string) (entry.ID, error) {
 func (f *figures) loadPeople() {
 	ctx := context.Background()
 	begin := time.Now()
-	l, err := transfer.Load(ctx, f.p, transfer.LoadOptions{Folder: f.t.TempDir()})
+	l, err := load.Load(ctx, f.p, load.Options{Folder: f.t.TempDir()})
 	must(f.t, err)
 	add := func(text string, as []op.PartialAttribute) {
 		must(f.t, l.Add(ctx, name(text), as))
@@ -215,8 +217,8 @@ func (f *figures) commit(when string) costs {
 	}
 	for time.Since(begin) < *viewLoad {
 		time.Sleep(10 * time.Millisecond)
-		lags = append(lags, views.ProgressOf(f.p).Age)
-		s := f.p.Snapshot()
+		lags = append(lags, materialized.ProgressOf(f.p).Age)
+		s := state.Newest(f.p)
 		f.moments = append(f.moments, s.Revision())
 		s.Close()
 	}
@@ -234,11 +236,11 @@ func (f *figures) readPast() {
 	var times []time.Duration
 	for range 500 {
 		begin := time.Now()
-		s, err := f.p.At(ctx, f.moments[rand.IntN(len(f.moments))])
+		s, err := state.At(ctx, f.p, f.moments[rand.IntN(len(f.moments))])
 		must(f.t, err)
-		d, err := views.Find(ctx, s, name("cn=totals0,cn=views"))
+		d, err := materialized.Find(ctx, s, name("cn=totals0,cn=views"))
 		must(f.t, err)
-		records, err := views.Read(ctx, s, d, views.ReadOptions{})
+		records, err := materialized.Read(ctx, s, d, materialized.ReadOptions{})
 		must(f.t, err)
 		times = append(times, time.Since(begin))
 		sum := int64(0)
@@ -264,7 +266,7 @@ func quantile(all []time.Duration, percent int) time.Duration {
 // awaitKept waits until all views are kept and show all commits.
 func (f *figures) awaitKept() {
 	f.t.Helper()
-	s := f.p.Snapshot()
+	s := state.Newest(f.p)
 	newest := s.Revision()
 	s.Close()
 	f.await(func() bool { return f.keptUpTo() >= newest })
@@ -288,20 +290,20 @@ func (f *figures) built() bool { return f.keptUpTo() > 0 }
 // largest revision.
 func (f *figures) keptUpTo() table.Revision {
 	ctx := context.Background()
-	s := f.p.Snapshot()
+	s := state.Newest(f.p)
 	defer s.Close()
-	defs, _, err := views.Definitions(ctx, s)
+	defs, _, err := materialized.Definitions(ctx, s)
 	if err != nil {
 		f.t.Error(err)
 		return revision.Last
 	}
-	d, err := views.Subordinates(ctx, s)
+	d, err := materialized.Builtin(ctx, s)
 	if err != nil || d == nil {
 		return 0
 	}
 	r := revision.Last
 	for _, d := range append(defs, d) {
-		st, err := views.StatusOf(ctx, s, d)
+		st, err := materialized.StatusOf(ctx, s, d)
 		if err != nil || st.State == "failed" {
 			f.t.Error(d.Name, st.Reason, err)
 			return revision.Last
@@ -317,17 +319,17 @@ func (f *figures) keptUpTo() table.Revision {
 // count counts the people in two ways and prints the processor time of both together.
 func (f *figures) count(people entry.ID) {
 	ctx := context.Background()
-	s := f.p.Snapshot()
+	s := state.Newest(f.p)
 	defer s.Close()
 	n := 1000
-	if s, err := views.Subordinates(ctx, s); err != nil || s == nil {
+	if s, err := materialized.Builtin(ctx, s); err != nil || s == nil {
 		n = 1
 	}
 	spent := cpu()
 	for range n {
 		children, err := s.CountChildren(ctx, people)
 		must(f.t, err)
-		all, err := views.CountBelow(ctx, s, people, nil, nil, 0)
+		all, err := search.CountBelow(ctx, s, people, nil, nil, 0)
 		must(f.t, err)
 		if children != *viewPeople || all != children {
 			f.t.Fatalf("%d children and %d entries below, want %d", children, all, *viewPeople)

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 func (m *Main) accessCommand() *cobra.Command {
@@ -126,7 +127,7 @@ var (
 )
 
 func listAccess(ctx context.Context, w *work, _ nothing) error {
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	rules, err := access.Placed(ctx, s)
 	if err != nil {
@@ -162,7 +163,7 @@ func applyAccess(ctx context.Context, w *work, a accessApplyArgs) error {
 		return err
 	}
 	var before, after []string
-	err = configure.SetAccess(ctx, w.Partition, w.by("ldapd access apply"), func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+	err = onlineschema.SetAccess(ctx, w.Partition, w.by("ldapd access apply"), func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		was, err := access.Placed(ctx, s)
 		if err != nil {
 			return nil, err

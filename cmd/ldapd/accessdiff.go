@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 func (m *Main) accessDiffCommand() *cobra.Command {
@@ -69,7 +70,7 @@ type accessDiffArgs [2]ruleSource
 var accessDiffJob = job[accessDiffArgs]{"access diff", diffAccess, nil}
 
 func diffAccess(ctx context.Context, w *work, a accessDiffArgs) error {
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	var sets [2]*acl.Set
 	for i, source := range a {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -111,7 +112,7 @@ func explainAccess(ctx context.Context, w *work, a accessExplainArgs) error {
 	if err != nil {
 		return err
 	}
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	var t *schema.AttributeType
 	options := ""

@@ -15,8 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
-	"github.com/seed-4dac0d86/ldapd/tools/aclimport"
+	foreign "github.com/seed-4dac0d86/ldapd/tools/aclimport"
 )
 
 // accessImportArgs are the arguments of access import besides the configuration.
@@ -106,7 +107,7 @@ func readForeign(im *foreign.Import, w *around, name string) error {
 }
 
 func importAccess(ctx context.Context, w *work, a accessImportArgs) error {
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	im := a.newImport(s.Schema(), s.Contexts())
 	if err := a.read(im, &w.around); err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -49,7 +49,7 @@ func ruleLabel(text string) (rule string, place dn.DN, err error) {
 	if place, err = parseName(text, text); err != nil {
 		return "", nil, err
 	}
-	if configure.Is(place) {
+	if catalog.IsConfig(place) {
 		place = nil
 	}
 	return rule, place, nil
@@ -60,7 +60,7 @@ func showAccess(ctx context.Context, w *work, text string) error {
 	if err != nil {
 		return err
 	}
-	now, err := past.ParsePointInTime("now")
+	now, err := state.ParsePointInTime("now")
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func printShown(w *work, rules []access.Shown) error {
 
 func entryName(name string) string {
 	if name == "" {
-		return configure.Name
+		return catalog.ConfigName
 	}
 	return name
 }
@@ -162,7 +162,7 @@ func whoamiAccess(ctx context.Context, w *work, a accessExplainArgs) error {
 	if err != nil {
 		return err
 	}
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	rules := access.NewRules()
 	x, err := rules.Somebody(ctx, s, q.who, q.connection)
@@ -235,7 +235,7 @@ of an account. Not every rule that is found is wrong. The exit status is 0.`,
 }
 
 func checkAccess(ctx context.Context, w *work, _ nothing) error {
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	found, err := access.Check(ctx, s)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 type accessTryArgs struct{ Rules, Log string }
@@ -88,7 +89,7 @@ func tryAccess(ctx context.Context, w *work, a accessTryArgs) error {
 	if err != nil {
 		return err
 	}
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	trial, err := access.NewTrial(ctx, s, rules)
 	if err != nil {

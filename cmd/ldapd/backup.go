@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 )
 
@@ -74,7 +75,7 @@ func backup(ctx context.Context, w *work, a backupArgs) error {
 	if err := to.Pieces(ctx); err != nil {
 		return err
 	}
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	_, err = fmt.Fprintf(w.Stdout, "archived at %s: %s\n", to, s.Revision().Time().UTC().Format(time.RFC3339))
 	return err

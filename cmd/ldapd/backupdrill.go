@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/pause"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -106,7 +106,7 @@ func drill(ctx context.Context, p *partition.Partition, a archives, to *archive.
 // equalAt returns an error if the directories p and q differ at a revision. It does not
 // compare passwords.
 func equalAt(ctx context.Context, p, q *partition.Partition, r table.Revision) error {
-	at, err := past.ParsePointInTime(r.String())
+	at, err := state.ParsePointInTime(r.String())
 	if err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func equalAt(ctx context.Context, p, q *partition.Partition, r table.Revision) e
 	return err
 }
 
-func exportSum(ctx context.Context, p *partition.Partition, at past.PointInTime) ([]byte, error) {
-	s, err := past.At(ctx, p, at)
+func exportSum(ctx context.Context, p *partition.Partition, at state.PointInTime) ([]byte, error) {
+	s, err := state.AtPoint(ctx, p, at)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -58,7 +58,7 @@ wrote to it before.`,
 }
 
 func parseUntil(text string) (table.Revision, error) {
-	at, err := past.ParsePointInTime(text)
+	at, err := state.ParsePointInTime(text)
 	if err != nil {
 		return 0, &config.Error{Where: "--until", Text: err.Error()}
 	}
@@ -165,7 +165,5 @@ func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys ar
 // checkQuietly checks a restored directory. If there are findings, it returns the first
 // one as an error.
 func checkQuietly(ctx context.Context, d *directoryStore) (entries int, err error) {
-	return maintain.Verify(ctx, d.Partition, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
-		return fmt.Errorf("the restored directory has a fault: %s", f)
-	}})
+	return verify.Verify(ctx, d.Partition, verify.Options{Found: func(f *verify.Finding) error { return fmt.Errorf("the restored directory has a fault: %s", f) }})
 }

@@ -11,8 +11,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/master"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
 	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/snapshots"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -103,11 +102,11 @@ func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string)
 	if !ok {
 		return fmt.Errorf("%s is a %T", c.Store, d.store)
 	}
-	at, err := maintain.Checkpoint(ctx, d.Partition, name)
+	at, err := d.Partition.DB.Checkpoint(ctx, name)
 	if err != nil {
 		return err
 	}
-	b, err := snapshots.Take(ctx, s, at, views.IsTable, master.Name)
+	b, err := snapshots.Take(ctx, s, at, materialized.IsTable, master.Name)
 	if err != nil {
 		return err
 	}
@@ -200,7 +199,7 @@ store that servers write to.`,
 	}, append([]string{"lease"}, storeKeys...), func(ctx context.Context, c *config.Config, args []string) error {
 		return m.withHBase(ctx, c, func(s *hbase.Store) error {
 			begun := time.Now()
-			at, err := snapshots.Cut(ctx, s, args[0], max(c.Lease, minSilence), views.IsTable)
+			at, err := snapshots.Cut(ctx, s, args[0], max(c.Lease, minSilence), materialized.IsTable)
 			if err != nil {
 				return err
 			}

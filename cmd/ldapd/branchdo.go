@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -20,14 +20,14 @@ var branchJob = job[branchArgs]{"branch", doBranch, nil}
 func doBranch(ctx context.Context, w *work, a branchArgs) error {
 	switch a.Do {
 	case "create":
-		_, err := branches.Create(ctx, w.Partition, branches.Options{Name: a.Name, Description: a.Description, By: w.by("")})
+		_, err := branch.Create(ctx, w.Partition, branch.Options{Name: a.Name, Description: a.Description, By: w.by("")})
 		return err
 	case "list":
 		return listBranches(ctx, w, a.JSON)
 	case "rebase":
 		return rebaseBranch(ctx, w, a)
 	}
-	b, err := branches.Find(w.Partition, a.Name)
+	b, err := branch.Find(w.Partition, a.Name)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func doBranch(ctx context.Context, w *work, a branchArgs) error {
 // explainConflicts prints the conflicts if err is a ConflictError, and returns a shorter
 // error in place of err.
 func explainConflicts(w *work, err error) error {
-	var refused *branches.ConflictError
+	var refused *branch.ConflictError
 	if errors.As(err, &refused) {
 		return printConflicts(w.Stdout, refused.Branch, refused.Conflicts, false)
 	}
@@ -79,7 +79,7 @@ type branchText struct {
 	Entries     int       `json:"entries"`
 }
 
-func describeBranch(ctx context.Context, b *branches.Branch) (*branchText, error) {
+func describeBranch(ctx context.Context, b *branch.Branch) (*branchText, error) {
 	i, err := b.Info(ctx)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func describeBranch(ctx context.Context, b *branches.Branch) (*branchText, error
 }
 
 func listBranches(ctx context.Context, w *work, asJSON bool) error {
-	for _, b := range branches.All(w.Partition) {
+	for _, b := range branch.All(w.Partition) {
 		t, err := describeBranch(ctx, b)
 		if partition.Is(err, partition.NoSuchEntry) {
 			continue // the branch has ended since it was listed
@@ -113,7 +113,7 @@ func listBranches(ctx context.Context, w *work, asJSON bool) error {
 	return nil
 }
 
-func showBranch(ctx context.Context, w *work, b *branches.Branch, asJSON bool) error {
+func showBranch(ctx context.Context, w *work, b *branch.Branch, asJSON bool) error {
 	t, err := describeBranch(ctx, b)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func showBranch(ctx context.Context, w *work, b *branches.Branch, asJSON bool) e
 }
 
 // printConflicts prints conflicts, and returns an error if there are any.
-func printConflicts(w io.Writer, branch string, all []branches.Conflict, asJSON bool) error {
+func printConflicts(w io.Writer, branch string, all []branch.Conflict, asJSON bool) error {
 	for i := range all {
 		if err := printConflict(w, &all[i], asJSON); err != nil {
 			return err
@@ -148,7 +148,7 @@ func printConflicts(w io.Writer, branch string, all []branches.Conflict, asJSON 
 	return fmt.Errorf("the branch %s cannot be merged: %d conflicts", branch, len(all))
 }
 
-func printConflict(w io.Writer, c *branches.Conflict, asJSON bool) error {
+func printConflict(w io.Writer, c *branch.Conflict, asJSON bool) error {
 	if asJSON {
 		out := struct {
 			DN        string   `json:"dn,omitempty"`

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/master"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/tree"
@@ -42,16 +42,13 @@ func check(ctx context.Context, w *work, a checkArgs) error {
 	progress := w.progress("check")
 	progress.Begin()
 	found, damaged := 0, map[string]bool{}
-	entries, err := maintain.Verify(ctx, w.Partition, maintain.VerifyOptions{
-		Progress: progress.Part,
-		Found: func(f *maintain.Finding) error {
-			found++
-			if f.Fault == maintain.FaultDamage {
-				damaged[f.Table] = true
-			}
-			return w.printFinding(f, a.JSON)
-		},
-	})
+	entries, err := verify.Verify(ctx, w.Partition, verify.Options{Progress: progress.Part, Found: func(f *verify.Finding) error {
+		found++
+		if f.Fault == verify.FaultDamage {
+			damaged[f.Table] = true
+		}
+		return w.printFinding(f, a.JSON)
+	}})
 	progress.End()
 	switch {
 	case ctx.Err() != nil:
@@ -81,17 +78,17 @@ func remedy(damaged map[string]bool) string {
 	return "no entry is damaged: 'ldapd reindex' rebuilds names and indexes from the entries (docs/damaged.md)"
 }
 
-func (w *work) printFinding(f *maintain.Finding, asJSON bool) error {
+func (w *work) printFinding(f *verify.Finding, asJSON bool) error {
 	if !asJSON {
 		_, err := fmt.Fprintln(w.Stdout, f)
 		return err
 	}
 	out := struct {
-		Fault maintain.Fault `json:"fault"`
-		Table string         `json:"table"`
-		ID    string         `json:"id,omitempty"`
-		DN    string         `json:"dn,omitempty"`
-		Text  string         `json:"text"`
+		Fault verify.Fault `json:"fault"`
+		Table string       `json:"table"`
+		ID    string       `json:"id,omitempty"`
+		DN    string       `json:"dn,omitempty"`
+		Text  string       `json:"text"`
 	}{f.Fault, f.Table, "", f.Name, f.Text}
 	if f.ID != entry.Root {
 		out.ID = f.ID.String()

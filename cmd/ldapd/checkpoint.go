@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
 func (m *Main) checkpointCommand() *cobra.Command {
@@ -56,9 +55,9 @@ func checkpoint(ctx context.Context, w *work, a checkpointArgs) error {
 	case a.Name == "":
 		return listCheckpoints(ctx, w)
 	case a.Delete:
-		return maintain.DeleteCheckpoint(ctx, w.Partition, a.Name)
+		return w.Partition.DB.DeleteCheckpoint(ctx, a.Name)
 	}
-	c, err := maintain.Checkpoint(ctx, w.Partition, a.Name)
+	c, err := w.Partition.DB.Checkpoint(ctx, a.Name)
 	if err == nil {
 		_, err = fmt.Fprintf(w.Stdout, "%s is the state at %s\n", c.Name, c.Revision)
 	}
@@ -66,7 +65,7 @@ func checkpoint(ctx context.Context, w *work, a checkpointArgs) error {
 }
 
 func listCheckpoints(ctx context.Context, w *work) error {
-	all, err := maintain.Checkpoints(ctx, w.Partition)
+	all, err := w.Partition.DB.Checkpoints(ctx)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/wallclock"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 // clock returns the wall clock, or a wrong clock if a test has configured one.
@@ -59,7 +60,7 @@ func readGuard(c *config.Config, log *slog.Logger, use openMode) (*wallclock.Gua
 // newest returns a function that reports the time of the newest commit.
 func newest(p *partition.Partition) func() time.Time {
 	return func() time.Time {
-		s := p.Snapshot()
+		s := state.Newest(p)
 		defer s.Close()
 		return s.Revision().Time()
 	}

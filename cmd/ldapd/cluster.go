@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
 func (m *Main) clusterCommand() *cobra.Command {
@@ -39,7 +38,7 @@ type clusterArgs struct {
 var clusterJob = job[clusterArgs]{"cluster", cluster, nil}
 
 func cluster(ctx context.Context, w *work, a clusterArgs) error {
-	c, err := maintain.Cluster(ctx, w.Partition, time.Now())
+	c, err := w.Partition.DB.ReadCluster(ctx, time.Now())
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/erase"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 )
 
@@ -102,10 +102,10 @@ type eraseArgs struct {
 	Dry, KeepArchive     bool
 }
 
-var eraseJob = job[eraseArgs]{"erase", erase, nil}
+var eraseJob = job[eraseArgs]{"erase", eraseData, nil}
 
-func erase(ctx context.Context, w *work, a eraseArgs) error {
-	o := maintain.EraseOptions{
+func eraseData(ctx context.Context, w *work, a eraseArgs) error {
+	o := erase.Options{
 		Attribute: a.Attribute, Value: []byte(a.Value), Dry: a.Dry,
 		By: w.by("erase"),
 	}
@@ -113,7 +113,7 @@ func erase(ctx context.Context, w *work, a eraseArgs) error {
 	if o.Name, err = parseName("the name", a.DN); err != nil {
 		return err
 	}
-	done, err := maintain.Erase(ctx, w.Partition, o)
+	done, err := erase.Erase(ctx, w.Partition, o)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func erase(ctx context.Context, w *work, a eraseArgs) error {
 		return err
 	}
 	fmt.Fprintln(w.Stdout, "rewriting files that may contain it")
-	if err := maintain.Purge(ctx, w.Partition); err != nil {
+	if err := w.Partition.DB.Purge(ctx); err != nil {
 		return fmt.Errorf("it is erased, but may still be in files: %w", err)
 	}
 	if _, err := fmt.Fprintln(w.Stdout, "done: no file that the store has in use has it any more"); err != nil {
@@ -170,7 +170,7 @@ func tellKept(ctx context.Context, out io.Writer, to *archive.Archiver) error {
 }
 
 // tellErased prints what was erased or, if dry is set, what would be erased.
-func tellErased(w io.Writer, done *maintain.Erased, dry bool) error {
+func tellErased(w io.Writer, done *erase.Erased, dry bool) error {
 	would := "erased"
 	if dry {
 		would = "would erase"

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 // explainArgs are the arguments of the command besides the configuration.
@@ -65,7 +66,7 @@ func explain(ctx context.Context, w *work, a explainArgs) error {
 	if err != nil {
 		return err
 	}
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	at, err := s.Find(ctx, base)
 	if err != nil {
@@ -77,10 +78,10 @@ func explain(ctx context.Context, w *work, a explainArgs) error {
 		}
 	}
 	q := partition.Query{Base: at.ID, Scope: scope, Filter: filter.Resolve(f, s.Schema())}
-	if err := maintain.Learn(ctx, s, q); err != nil {
+	if err := search.Learn(ctx, s, q); err != nil {
 		return err
 	}
-	plan, err := maintain.Explain(ctx, s, q, a.Run)
+	plan, err := search.Explain(ctx, s, q, a.Run)
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
@@ -99,7 +99,7 @@ func (m *Main) output(file string, fn func(io.Writer) error) error {
 	return finish(fn(w))
 }
 
-func (a *exportArgs) parse() (o bulk.ExportOptions, at past.PointInTime, err error) {
+func (a *exportArgs) parse() (o bulk.ExportOptions, at state.PointInTime, err error) {
 	o.NoSchema, o.NoConfig = a.NoSchema, a.NoConfig
 	if o.Base, err = dn.Parse(a.Base); err != nil {
 		return o, at, &config.Error{Where: "--base", Text: err.Error()}
@@ -112,19 +112,19 @@ func (a *exportArgs) parse() (o bulk.ExportOptions, at past.PointInTime, err err
 	if a.Continue && (len(o.Base) > 0 || o.Filter != nil) {
 		return o, at, &config.Error{Where: "--continue", Text: "it exports everything: leave out --base and --filter"}
 	}
-	if at, err = past.ParsePointInTime(a.At); err != nil {
+	if at, err = state.ParsePointInTime(a.At); err != nil {
 		return o, at, &config.Error{Where: "--at", Text: err.Error()}
 	}
 	return o, at, nil
 }
 
-// exported returns the current state of a branch or, if branch is "", the state at a point
+// exported returns the current state of a branch or, if from is "", the state at a point
 // in time.
-func exported(ctx context.Context, w *work, branch string, at past.PointInTime) (*partition.Snapshot, error) {
-	if branch == "" {
-		return past.At(ctx, w.Partition, at)
+func exported(ctx context.Context, w *work, from string, at state.PointInTime) (*partition.Snapshot, error) {
+	if from == "" {
+		return state.AtPoint(ctx, w.Partition, at)
 	}
-	b, err := branches.Find(w.Partition, branch)
+	b, err := branch.Find(w.Partition, from)
 	if err != nil {
 		return nil, err
 	}

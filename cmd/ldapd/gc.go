@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 func (m *Main) gcCommand() *cobra.Command {
@@ -50,7 +50,7 @@ type gcArgs struct {
 var gcJob = job[gcArgs]{"gc", gc, []string{"retention"}}
 
 func gc(ctx context.Context, w *work, a gcArgs) error {
-	done, err := maintain.Collect(ctx, w.Partition, maintain.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry, Budget: a.Budget, Now: true})
+	done, err := w.Partition.DB.Collect(ctx, txn.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry, Budget: a.Budget, Now: true})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
@@ -152,7 +152,7 @@ func importFiles(ctx context.Context, w *work, a importArgs) error {
 	o.By, o.Beside = w.by(""), w.elsewhere && !a.Together
 	if a.Branch != "" {
 		var err error
-		if o.Branch, err = branches.Find(w.Partition, a.Branch); err != nil {
+		if o.Branch, err = branch.Find(w.Partition, a.Branch); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
@@ -135,7 +135,7 @@ func (k *maker) entries(ctx context.Context, w *work) error {
 	}
 	var bad []error
 	_, err = bulk.Import(ctx, w.Partition, bulk.Options{
-		Files: []string{"-"}, Stdin: &text, Suffixes: []string{k.suffix}, By: partition.By{Name: transfer.Founder},
+		Files: []string{"-"}, Stdin: &text, Suffixes: []string{k.suffix}, By: partition.By{Name: write.Founder},
 		Report: func(e *ldif.Error) { bad = append(bad, e) },
 	})
 	return errors.Join(append(bad, err)...)

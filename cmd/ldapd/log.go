@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
@@ -65,7 +65,7 @@ func printLog(ctx context.Context, w *work, a logArgs) error {
 	}
 	defer o.Until.Close()
 	if a.Since == "" {
-		a.Since = past.Horizon(w.Partition).String()
+		a.Since = w.Partition.DB.Horizon().String()
 	}
 	s, err := firstState(ctx, w, a.Since)
 	if err != nil {
@@ -104,7 +104,7 @@ func parseName(where, text string) (dn.DN, error) {
 
 // stateAt returns the state at the point in time that the user gave with flag.
 func stateAt(ctx context.Context, w *work, flag, when string) (*partition.Snapshot, error) {
-	m, err := past.ParsePointInTime(when)
+	m, err := state.ParsePointInTime(when)
 	if err != nil {
 		return nil, &config.Error{Where: flag, Text: err.Error()}
 	}

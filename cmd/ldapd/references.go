@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 )
 
 func (m *Main) referencesCommand() *cobra.Command {
@@ -57,11 +58,11 @@ func references(ctx context.Context, w *work, a referencesArgs) error {
 		if len(names) == 0 {
 			return nil
 		}
-		rs := make([]configure.Reference, len(names))
+		rs := make([]catalog.Reference, len(names))
 		for i, name := range names {
-			rs[i] = configure.Reference{Attribute: name, MustExist: mustExist}
+			rs[i] = catalog.Reference{Attribute: name, MustExist: mustExist}
 		}
-		return configure.SetReferences(ctx, w.Partition, rs, !a.End)
+		return onlineschema.SetReferences(ctx, w.Partition, rs, !a.End)
 	}
 	if !a.Repair {
 		return set(a.Attributes, a.MustExist)
@@ -90,7 +91,7 @@ func repair(ctx context.Context, w *work, a referencesArgs, set func(names []str
 		return err
 	}
 	for _, name := range a.Attributes {
-		n, err := configure.RepairReferences(ctx, w.Partition, name, w.by("references"))
+		n, err := onlineschema.RepairReferences(ctx, w.Partition, name, w.by("references"))
 		if err != nil {
 			return err
 		}
@@ -101,8 +102,8 @@ func repair(ctx context.Context, w *work, a referencesArgs, set func(names []str
 
 // following returns the setting of an attribute. It returns nil if the attribute's
 // values do not follow entries.
-func following(w *work, name string) (*configure.Reference, error) {
-	all, err := configure.References(w.Partition)
+func following(w *work, name string) (*catalog.Reference, error) {
+	all, err := onlineschema.References(w.Partition)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func following(w *work, name string) (*configure.Reference, error) {
 }
 
 func listReferences(w *work) error {
-	all, err := configure.References(w.Partition)
+	all, err := onlineschema.References(w.Partition)
 	for _, r := range all {
 		text := r.Attribute
 		if r.MustExist {

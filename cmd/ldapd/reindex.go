@@ -11,8 +11,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
@@ -52,19 +53,19 @@ func reindex(ctx context.Context, w *work, a reindexArgs) error {
 	if err != nil {
 		return err
 	}
-	return w.reindexing(ctx, func(o maintain.ReindexOptions) error {
+	return w.reindexing(ctx, func(o verify.ReindexOptions) error {
 		o.Again = again
-		return maintain.Reindex(ctx, w.Partition, indexes, o)
+		return onlineschema.Reindex(ctx, w.Partition, indexes, o)
 	})
 }
 
 // reindexing calls do and shows the progress of its work.
-func (a *around) reindexing(ctx context.Context, do func(maintain.ReindexOptions) error) error {
+func (a *around) reindexing(ctx context.Context, do func(verify.ReindexOptions) error) error {
 	progress := a.progress("reindex")
 	progress.Begin()
-	err := do(maintain.ReindexOptions{
+	err := do(verify.ReindexOptions{
 		Progress: progress.Entries,
-		Found: func(f *maintain.Finding) error {
+		Found: func(f *verify.Finding) error {
 			_, err := fmt.Fprintln(a.Stdout, f)
 			return err
 		},
@@ -99,8 +100,8 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	a := m.around()
-	err = a.reindexing(ctx, func(o maintain.ReindexOptions) error {
-		_, err := maintain.Rebuild(ctx, s, partition.Options{Cache: c.Cache, Txn: txn.Options{Lease: c.Lease, Log: log, Now: clock(c), Doubt: guard.Doubt}, Log: log}, o)
+	err = a.reindexing(ctx, func(o verify.ReindexOptions) error {
+		_, err := verify.Rebuild(ctx, s, partition.Options{Cache: c.Cache, Txn: txn.Options{Lease: c.Lease, Log: log, Now: clock(c), Doubt: guard.Doubt}, Log: log}, o)
 		return err
 	})
 	return errors.Join(err, s.Close())
@@ -108,10 +109,10 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 
 // chosen returns the indexes that the directory should have, and the names of the attributes
 // whose indexes have to be built.
-func chosen(p *partition.Partition, args, drop []string) (indexes []configure.Index, again []string, err error) {
+func chosen(p *partition.Partition, args, drop []string) (indexes []catalog.Index, again []string, err error) {
 	indexes = p.Config().Indexes
 	find := func(name string) int {
-		return slices.IndexFunc(indexes, func(x configure.Index) bool {
+		return slices.IndexFunc(indexes, func(x catalog.Index) bool {
 			t := p.Schema().Attribute(name)
 			return t != nil && t == p.Schema().Attribute(x.Attribute)
 		})
@@ -128,10 +129,10 @@ func chosen(p *partition.Partition, args, drop []string) (indexes []configure.In
 		i := find(name)
 		if i < 0 {
 			i = len(indexes)
-			indexes = append(indexes, configure.Index{Attribute: name, Layout: configure.ColumnLayout})
+			indexes = append(indexes, catalog.Index{Attribute: name, Layout: catalog.ColumnLayout})
 		}
 		if given {
-			indexes[i].Layout = configure.Layout(layout)
+			indexes[i].Layout = catalog.Layout(layout)
 		}
 		again = append(again, name)
 	}

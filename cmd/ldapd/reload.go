@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 )
 
 // hangups returns a channel that receives SIGHUP signals. Until stop is called, a SIGHUP
@@ -84,7 +84,7 @@ func (r *reloader) use(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	if c.Standby.From == nil {
-		if err := configure.AddSuffixes(ctx, r.partition, c.Suffix); err != nil {
+		if err := onlineschema.AddSuffixes(ctx, r.partition, c.Suffix); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -105,7 +106,7 @@ func withSecrets(ctx context.Context, w *work, a restoreArgs, at table.Revision,
 		return err
 	}
 	return restoredElsewhere(ctx, w.archive, place, keys, "", at, func(d *directoryStore, _ *archive.Restored) error {
-		s := d.Snapshot()
+		s := state.Newest(d.Partition)
 		defer s.Close()
 		return f(s.Secrets)
 	})

@@ -11,8 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -72,11 +73,11 @@ var (
 )
 
 func listSchema(_ context.Context, w *work, a schemaListArgs) error {
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	ds := definitionsIn(s.Schema(), a.Kinds)
 	if a.Own {
-		added, _ := transfer.OwnDefinitions(s)
+		added, _ := onlineschema.OwnDefinitions(s)
 		ds = nil
 		for _, kind := range a.Kinds {
 			for _, d := range added {
@@ -97,7 +98,7 @@ func listSchema(_ context.Context, w *work, a schemaListArgs) error {
 
 func showSchema(_ context.Context, w *work, names []string) error {
 	out := ldif.NewWriter(w.Stdout)
-	rec := &ldif.Record{DN: subschema.Name}
+	rec := &ldif.Record{DN: catalog.SubschemaName}
 	for _, name := range names {
 		found, err := named(w.Schema(), name)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/tools/schemafile"
 )
@@ -199,12 +200,12 @@ var errDryRun = errors.New("dry run")
 // changeSchema changes the schema in force, in one commit.
 func (w *work) changeSchema(ctx context.Context, a schemaChange, change func(*schema.Schema) (*schema.Merged, error)) error {
 	var done *schema.Merged
-	_, err := w.UpdateSchema(ctx, w.by(""), func(tx *partition.Tx) (err error) {
+	_, err := onlineschema.UpdateSchema(ctx, w.Partition, w.by(""), func(tx *partition.Tx) (err error) {
 		if done, err = change(tx.Schema()); err != nil || len(done.Add)+len(done.Remove) == 0 {
 			return err
 		}
 		tx.Rules.Trial = a.DryRun
-		if err := tx.ChangeSchema(ctx, done.Add, done.Remove); err != nil || !a.DryRun {
+		if err := onlineschema.ChangeSchema(ctx, tx, done.Add, done.Remove); err != nil || !a.DryRun {
 			return err
 		}
 		return errDryRun

@@ -18,9 +18,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
@@ -114,7 +115,7 @@ func (m *Main) serveOnce(ctx context.Context, c *config.Config, use openMode, ag
 	}
 	defer stopFollowing()
 	if standby == nil {
-		if err := configure.AddSuffixes(ctx, p.Partition, c.Suffix); err != nil {
+		if err := onlineschema.AddSuffixes(ctx, p.Partition, c.Suffix); err != nil {
 			return err
 		}
 	}
@@ -131,7 +132,7 @@ func (m *Main) serveOnce(ctx context.Context, c *config.Config, use openMode, ag
 	o.Health = w.health
 	tracer.addTo(&o)
 	o.Extensions = f.options.Extensions()
-	if o.Secret, err = configure.Secret(ctx, p.Partition); err != nil {
+	if o.Secret, err = write.Secret(ctx, p.Partition); err != nil {
 		return err
 	}
 	d, err := directory.New(p.Partition, o)
@@ -145,7 +146,7 @@ func (m *Main) serveOnce(ctx context.Context, c *config.Config, use openMode, ag
 		if standby != nil {
 			return // a standby gets the records of views from the log of its primary
 		}
-		views.Keep(ctx, p.Partition, func(err error) { log.Warn("views are not kept for now", "error", err) })
+		materialized.Keep(ctx, p.Partition, func(err error) { log.Warn("views are not kept for now", "error", err) })
 	})
 	defer stopViews()
 	stopGiving := beside(giveBack)
@@ -166,7 +167,7 @@ func (m *Main) warm(c *config.Config, p *partition.Partition, log *slog.Logger) 
 		return func() {}
 	}
 	return beside(func(ctx context.Context) {
-		if n, err := maintain.Warm(ctx, p); err == nil {
+		if n, err := search.Warm(ctx, p); err == nil {
 			log.Info("cache is warm", "entries", n)
 		} else if ctx.Err() == nil {
 			log.Warn("cache is not warm", "error", err)

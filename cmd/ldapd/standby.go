@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/handoff"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -74,7 +73,7 @@ func (f *follower) follow(ctx context.Context, p *directoryStore, log *slog.Logg
 	if f == nil {
 		return func() {}, nil
 	}
-	show := func(ctx context.Context) error { return maintain.ShowNewest(ctx, p.Partition) }
+	show := func(ctx context.Context) error { return p.Partition.DB.ShowNewest(ctx) }
 	if err := f.Follow(p.store.(*lsm.Store), show); err != nil {
 		return nil, err
 	}

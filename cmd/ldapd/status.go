@@ -16,7 +16,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
@@ -83,10 +82,10 @@ func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Pa
 	}
 	w.metrics.Registry.MustRegister(status.Collector(s))
 	passwords.Watch(w.metrics.Hash)
-	w.health.Serve(func() txn.Status { return maintain.Status(p.Partition) })
+	w.health.Serve(func() txn.Status { return p.Partition.DB.Status() })
 	if w.server != nil && a.standby == nil { // the list of servers in a standby's store is a copy of the primary's
-		own := maintain.Server{Version: version(), Status: w.server.URL(), Since: time.Now().UTC()}
-		if err := maintain.Announce(ctx, p.Partition, own); err != nil {
+		own := txn.Server{Version: version(), Status: w.server.URL(), Since: time.Now().UTC()}
+		if err := p.Partition.DB.Announce(ctx, own); err != nil {
 			w.log.Warn("other servers do not list this one", "error", err)
 		}
 		w.announced = true
@@ -98,7 +97,7 @@ func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Pa
 func (w *watch) stop(ctx context.Context) {
 	w.health.Stop()
 	if w.announced {
-		if err := maintain.Withdraw(ctx, w.part); err != nil {
+		if err := w.part.DB.Withdraw(ctx); err != nil {
 			w.log.Warn("other servers go on listing this one", "error", err)
 		}
 	}
@@ -110,7 +109,7 @@ func (w *watch) targets(ctx context.Context) (hosts []string, err error) {
 	if w.part == nil {
 		return hosts, nil
 	}
-	all, err := maintain.Servers(ctx, w.part)
+	all, err := w.part.DB.Servers(ctx)
 	for _, s := range all {
 		if u, err := url.Parse(s.Status); err == nil && u.Host != "" {
 			hosts = append(hosts, u.Host)

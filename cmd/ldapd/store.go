@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
@@ -110,7 +110,7 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		Schema:     sch,
 		Cache:      entries,
 		Create:     use.creates(),
-		References: configure.DefaultReferences(),
+		References: catalog.DefaultReferences(),
 		Access:     rules,
 		Policy:     firstPolicy(c),
 		Txn:        transactions,
@@ -144,7 +144,7 @@ func firstRules(c *config.Config, sch *schema.Schema, made bool, use openMode) (
 
 // firstPolicy returns the default password policy for a store that is about to be made. A
 // store that exists keeps its policy.
-func firstPolicy(c *config.Config) []configure.PolicyAttribute {
+func firstPolicy(c *config.Config) []catalog.PolicyAttribute {
 	if c.Policy == "none" {
 		return nil
 	}

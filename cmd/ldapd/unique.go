@@ -9,7 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -56,19 +58,19 @@ func unique(ctx context.Context, w *work, a uniqueArgs) error {
 	if err != nil {
 		return err
 	}
-	us := make([]configure.Unique, len(a.Attributes))
+	us := make([]catalog.Unique, len(a.Attributes))
 	for i, name := range a.Attributes {
-		us[i] = configure.Unique{Attribute: name, Base: id}
+		us[i] = catalog.Unique{Attribute: name, Base: id}
 	}
-	return configure.SetUniques(ctx, w.Partition, us, !a.End)
+	return onlineschema.SetUnique(ctx, w.Partition, us, !a.End)
 }
 
 func listUnique(ctx context.Context, w *work) error {
-	us, err := configure.UniqueAttributes(w.Partition)
+	us, err := onlineschema.Unique(w.Partition)
 	if err != nil {
 		return err
 	}
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	for _, u := range us {
 		base, err := s.Name(ctx, u.Base)
@@ -94,7 +96,7 @@ func baseID(ctx context.Context, p *partition.Partition, base string) (entry.ID,
 	if err != nil {
 		return entry.Root, &config.Error{Where: "--base", Text: err.Error()}
 	}
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	at, err := s.Find(ctx, name)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
 )
 
 func (m *Main) upgradeCommand() *cobra.Command {
@@ -34,7 +33,7 @@ type upgradeArgs struct{ Dry bool }
 var upgradeJob = job[upgradeArgs]{"upgrade", upgrade, nil}
 
 func upgrade(ctx context.Context, w *work, a upgradeArgs) error {
-	before, newest := maintain.Formats(w.Partition)
+	before, newest := w.Partition.Formats()
 	switch {
 	case newest == 0:
 		_, err := fmt.Fprintln(w.Stdout, "the store has one format only")
@@ -43,7 +42,7 @@ func upgrade(ctx context.Context, w *work, a upgradeArgs) error {
 		_, err := fmt.Fprintf(w.Stdout, "the store has format %d, the newest is %d\n", before, newest)
 		return err
 	}
-	if err := maintain.Upgrade(ctx, w.Partition); err != nil {
+	if err := w.Partition.Upgrade(ctx); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w.Stdout, "the store had format %d and has %d now\n", before, newest)

@@ -14,7 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -77,19 +79,19 @@ var (
 )
 
 func listViews(ctx context.Context, w *work, _ viewArgs) error {
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
-	defs, wrong, err := views.Definitions(ctx, s)
+	defs, wrong, err := materialized.Definitions(ctx, s)
 	if err != nil {
 		return err
 	}
-	if d, err := views.Subordinates(ctx, s); err != nil {
+	if d, err := materialized.Builtin(ctx, s); err != nil {
 		return err
 	} else if d != nil {
 		defs = append(defs, d)
 	}
 	for _, d := range defs {
-		st, err := views.StatusOf(ctx, s, d)
+		st, err := materialized.StatusOf(ctx, s, d)
 		if err != nil {
 			return err
 		}
@@ -118,17 +120,17 @@ func listViews(ctx context.Context, w *work, _ viewArgs) error {
 }
 
 // findView returns the definition that a command names.
-func findView(ctx context.Context, s *partition.Snapshot, text string) (*views.Definition, error) {
+func findView(ctx context.Context, s *partition.Snapshot, text string) (*materialized.Definition, error) {
 	if !strings.Contains(text, "=") {
-		text = dn.RDN{{Type: "cn", Value: []byte(text)}}.String() + "," + views.Name
+		text = dn.RDN{{Type: "cn", Value: []byte(text)}}.String() + "," + materialized.Name
 	}
 	name, err := dn.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	d, err := views.Find(ctx, s, name)
-	if err == nil && d == nil && text == "cn=subordinates,"+views.Name {
-		d, err = views.Subordinates(ctx, s)
+	d, err := materialized.Find(ctx, s, name)
+	if err == nil && d == nil && text == "cn=subordinates,"+materialized.Name {
+		d, err = materialized.Builtin(ctx, s)
 	}
 	if err == nil && d == nil {
 		err = fmt.Errorf("there is no view %s", name)
@@ -137,20 +139,20 @@ func findView(ctx context.Context, s *partition.Snapshot, text string) (*views.D
 }
 
 func showView(ctx context.Context, w *work, a viewArgs) error {
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	d, err := findView(ctx, s, a.Name)
 	if err != nil {
 		return err
 	}
 	switch d.Kind {
-	case views.List:
+	case materialized.List:
 		return showList(ctx, w, s, d)
-	case views.Totals:
+	case materialized.Totals:
 	default:
 		return fmt.Errorf("%s has no records to show: it answers numSubordinates and numAllSubordinates", d.Name)
 	}
-	rs, err := views.Read(ctx, s, d, views.ReadOptions{})
+	rs, err := materialized.Read(ctx, s, d, materialized.ReadOptions{})
 	if err != nil {
 		return err
 	}
@@ -162,23 +164,23 @@ func showView(ctx context.Context, w *work, a viewArgs) error {
 
 // showList prints the entries of a list view in the order of the view, each with the
 // attributes that the view shows.
-func showList(ctx context.Context, w *work, s *partition.Snapshot, d *views.Definition) error {
+func showList(ctx context.Context, w *work, s *partition.Snapshot, d *materialized.Definition) error {
 	all := func(_ context.Context, _ partition.Located, _ *entry.Entry, as []entry.Attribute) ([]entry.Attribute, error) {
 		return as, nil
 	}
-	for x, err := range views.Each(ctx, s, d, views.ListOptions{}) {
+	for x, err := range materialized.Each(ctx, s, d, materialized.ListOptions{}) {
 		if err != nil {
 			return err
 		}
 		q := partition.Query{Base: x.ID, Scope: op.BaseObject, Filter: filter.Const(filter.True), Only: d.Only()}
-		found, ok, err := s.Lookup(ctx, q, x.ID)
+		found, ok, err := search.Lookup(ctx, s, q, x.ID)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			return fmt.Errorf("%s: there is no entry %s: build the view again", d.Name, x.ID)
 		}
-		as, err := views.Compose(ctx, s, d, &found, nil, all)
+		as, err := d.Compose(ctx, s, found.Located, found.Entry, nil, all)
 		if err != nil {
 			return err
 		}
@@ -194,7 +196,7 @@ func showList(ctx context.Context, w *work, s *partition.Snapshot, d *views.Defi
 }
 
 // recordText returns a record as a line.
-func recordText(d *views.Definition, r *views.Record) string {
+func recordText(d *materialized.Definition, r *materialized.Record) string {
 	rdn := make(dn.RDN, len(d.Groups))
 	for i, t := range d.Groups {
 		rdn[i] = dn.AVA{Type: t.Name(), Value: r.Values[i]}
@@ -209,14 +211,14 @@ func recordText(d *views.Definition, r *views.Record) string {
 }
 
 func rebuildView(ctx context.Context, w *work, a viewArgs) error {
-	s := w.Snapshot()
+	s := state.Newest(w.Partition)
 	defer s.Close()
 	d, err := findView(ctx, s, a.Name)
 	if err != nil {
 		return err
 	}
-	if err := views.Rebuild(ctx, w.Partition, d); err != nil || w.elsewhere {
+	if err := materialized.Rebuild(ctx, w.Partition, d.ID); err != nil || w.elsewhere {
 		return err // if the job runs in a server, the server updates the views itself
 	}
-	return views.Update(ctx, w.Partition)
+	return materialized.Update(ctx, w.Partition)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 // warn logs warnings about what a configuration lacks or exposes.
@@ -25,7 +26,7 @@ func warn(c *config.Config, log *slog.Logger) {
 
 // warnOpen logs a warning if there are no access rules.
 func warnOpen(p *partition.Partition, log *slog.Logger) {
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	if s.Access().Rules == nil {
 		log.Warn("there are no access rules, so anyone reads everything except secrets: 'ldapd access profile staff' prints a set to begin with")

@@ -13,6 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -82,9 +84,9 @@ func readDynamic(ctx context.Context, s *partition.Snapshot) (*DynamicGroups, er
 	if t == nil || !ok || sch.Class(dynamicClass) == nil {
 		return d, nil
 	}
-	d.class = partition.SameEntries(sch.Attribute("objectClass"), test.Key)
+	d.class = state.SameEntries(sch.Attribute("objectClass"), test.Key)
 	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: test, Only: []*schema.AttributeType{t}}
-	for found, err := range s.Search(ctx, q) {
+	for found, err := range search.Search(ctx, s, q) {
 		if err != nil {
 			return nil, err
 		}
@@ -232,7 +234,7 @@ func dynamicMembers(ctx context.Context, s *partition.Snapshot, group *entry.Ent
 				yield(nil, fmt.Errorf("%s: %w", v, err))
 				return
 			}
-			for found, err := range s.Search(ctx, partition.Query{Base: at.ID, Scope: m.Scope, Filter: m.Filter, Only: []*schema.AttributeType{}}) {
+			for found, err := range search.Search(ctx, s, partition.Query{Base: at.ID, Scope: m.Scope, Filter: m.Filter, Only: []*schema.AttributeType{}}) {
 				var name dn.DN
 				if err == nil {
 					name, err = found.Name.DN()

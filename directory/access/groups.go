@@ -9,7 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/referrers"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -29,7 +30,7 @@ type closure struct {
 	asked []sameEntries
 }
 
-// sameEntries is a result of [partition.SameEntries].
+// sameEntries is a result of [state.SameEntries].
 type sameEntries func(s *partition.Snapshot, since uint64) bool
 
 // A Membership is a group that an identity is in, with the path to the group.
@@ -79,7 +80,7 @@ func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name, dynamic
 	for n := 0; n < len(names); n++ {
 		f := c.isMember(s.Schema(), types, names[n])
 		q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: f, Only: []*schema.AttributeType{}}
-		for found, err := range s.Search(ctx, q) {
+		for found, err := range search.Search(ctx, s, q) {
 			if err != nil {
 				return nil, err
 			}
@@ -112,7 +113,7 @@ func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, na
 		}
 		either = append(either, test)
 		for _, sub := range test.Types {
-			c.asked = append(c.asked, partition.SameEntries(sub, test.Key))
+			c.asked = append(c.asked, state.SameEntries(sub, test.Key))
 		}
 	}
 	return filter.MakeOr(either...)
@@ -143,6 +144,6 @@ func isDirectly(ctx context.Context, s *partition.Snapshot, name, group dn.DN) (
 		return false, err
 	}
 	// A rule is tested for all entries that a search finds, so nothing is added to the cache.
-	under, err := referrers.NamedUnder(ctx, s, at.ID, MemberTypes(s.Schema()), dn.NameOf(name), false)
+	under, err := search.NamedUnder(ctx, s, at.ID, MemberTypes(s.Schema()), dn.NameOf(name), false)
 	return len(under) > 0, err
 }

@@ -7,9 +7,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -29,17 +29,17 @@ func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot,
 	close := func() {}
 	defer func() { close() }()
 	for left := len(rules); left > 0; {
-		since, err := configure.Since(ctx, s)
-		if err != nil || since == 0 || since <= past.Horizon(p) {
+		since, err := s.Catalog.SettingsSince(ctx, s.Reader)
+		if err != nil || since == 0 || since <= p.DB.Horizon() {
 			return all, err
 		}
-		before, err := p.At(ctx, since-1)
+		before, err := state.At(ctx, p, since-1)
 		if err != nil {
 			return nil, err
 		}
 		close()
 		close = before.Close
-		old, err := configure.AccessAt(ctx, before)
+		old, err := before.Catalog.AccessAt(ctx, before.Reader)
 		if err != nil {
 			return nil, err
 		}
@@ -60,17 +60,17 @@ func Changes(ctx context.Context, p *partition.Partition, s *partition.Snapshot,
 
 // committedBy returns the author of the commit with the revision r.
 func committedBy(ctx context.Context, p *partition.Partition, r table.Revision) (by partition.By, err error) {
-	s, err := p.At(ctx, r)
+	s, err := state.At(ctx, p, r)
 	if err != nil {
 		return by, err
 	}
 	defer s.Close()
-	for c, err := range changes.ShownAfter(ctx, s, r-1) {
+	for c, err := range changestream.ShownAfter(ctx, s, r-1) {
 		if err != nil {
 			return by, err
 		}
 		if c.Revision == r {
-			return past.ParseMessage(c.Message).By, nil
+			return write.ParseMessage(c.Message).By, nil
 		}
 	}
 	return by, nil
@@ -96,7 +96,7 @@ type NamedEntry struct {
 // name is not "", Show returns only the rule with that name. The state s must be
 // the state at a single revision, such as Partition.At returns.
 func Show(ctx context.Context, p *partition.Partition, s *partition.Snapshot, at entry.ID, name string) (shown []Shown, err error) {
-	rules, err := configure.AccessAt(ctx, s)
+	rules, err := s.Catalog.AccessAt(ctx, s.Reader)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -114,14 +113,14 @@ type pastWords struct {
 // wordsOf returns last, which also contains the compiled set.
 func wordsOf(ctx context.Context, then, now *partition.Snapshot, set *acl.Set, last *pastWords) (w *pastWords, err error) {
 	w = &pastWords{now: set, schema: then.Schema()}
-	if w.since, err = configure.Since(ctx, then); err != nil {
+	if w.since, err = then.Catalog.SettingsSince(ctx, then.Reader); err != nil {
 		return nil, err
 	}
 	same := last != nil && last.now == set && last.schema == w.schema && last.since == w.since
 	if same {
 		w.old, w.ids = last.old, last.ids
 	} else {
-		if w.old, err = configure.AccessAt(ctx, then); err != nil {
+		if w.old, err = then.Catalog.AccessAt(ctx, then.Reader); err != nil {
 			return nil, err
 		}
 		w.ids = entriesOf(slices.Concat(now.Access().Rules, w.old))

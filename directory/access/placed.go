@@ -11,7 +11,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -36,7 +35,7 @@ func readOrOpen(ctx context.Context, s *partition.Snapshot, rules []partition.Ac
 // entries had in s. The state may be a past state. Like Placed, PlacedAt leaves out a
 // rule if the entry at its place does not exist.
 func PlacedAt(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
-	rules, err := configure.AccessAt(ctx, s)
+	rules, err := s.Catalog.AccessAt(ctx, s.Reader)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -221,7 +222,7 @@ func (out *Outcome) ask(x *two, q acl.Question) {
 func (t *Trial) search(ctx context.Context, ps [2]*acl.Program, o *Operation, base entry.ID, out *Outcome) error {
 	n := 0
 	tested, shown := testedBy(t.state.Schema(), o.Filter), requestedBy(t.state.Schema(), o.Attributes)
-	for found, err := range t.state.Search(ctx, partition.Query{Base: base, Scope: *o.Scope, Filter: filter.Const(filter.True)}) {
+	for found, err := range search.Search(ctx, t.state, partition.Query{Base: base, Scope: *o.Scope, Filter: filter.Const(filter.True)}) {
 		if err != nil {
 			return err
 		}

@@ -12,8 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/erase"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -22,7 +24,7 @@ import (
 type Change struct {
 	Revision table.Revision
 	// Commit is the commit, in a change that Changes or ChangesSeen streams.
-	Commit *changes.Change
+	Commit *changestream.Change
 	// Number is the position of the change in its commit, from 0.
 	Number int
 	By     partition.By
@@ -65,7 +67,7 @@ func (r *Record) newName(c *op.ModifyDN) string {
 // Changes streams the changes of commits. It compares the states before and after each
 // commit. To record the changes instead would make every commit more expensive, although few
 // readers need them.
-func Changes(ctx context.Context, p *partition.Partition, commits iter.Seq2[*changes.Change, error]) iter.Seq2[*Change, error] {
+func Changes(ctx context.Context, p *partition.Partition, commits iter.Seq2[*changestream.Change, error]) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for c, err := range commits {
 			if err != nil {
@@ -86,24 +88,24 @@ func Changes(ctx context.Context, p *partition.Partition, commits iter.Seq2[*cha
 }
 
 // Of streams the changes of one commit.
-func Of(ctx context.Context, p *partition.Partition, c *changes.Change) iter.Seq2[*Change, error] {
+func Of(ctx context.Context, p *partition.Partition, c *changestream.Change) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
-		note := past.ParseMessage(c.Message)
+		note := write.ParseMessage(c.Message)
 		if c.All {
 			unnamed(c, &note, yield)
 			return
 		}
-		if slices.ContainsFunc(note.Operations, func(o past.Operation) bool { return o.Kind == past.Erasure }) {
+		if slices.ContainsFunc(note.Operations, func(o write.Operation) bool { return o.Kind == erase.Erasure }) {
 			erasure(ctx, p, c, &note, yield)
 			return
 		}
-		before, err := p.At(ctx, c.Revision-1)
+		before, err := state.At(ctx, p, c.Revision-1)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		defer before.Close()
-		after, err := p.At(ctx, c.Revision)
+		after, err := state.At(ctx, p, c.Revision)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -127,7 +129,7 @@ func Of(ctx context.Context, p *partition.Partition, c *changes.Change) iter.Seq
 
 // unnamed streams the operations that the journal recorded for a commit that changed
 // too many entries to list.
-func unnamed(c *changes.Change, note *past.Message, yield func(*Change, error) bool) {
+func unnamed(c *changestream.Change, note *write.Message, yield func(*Change, error) bool) {
 	for i, o := range note.Operations {
 		x := &Change{Revision: c.Revision, Number: i, By: note.By, Record: Record{Name: o.Name}, Kind: o.Kind, Secrets: o.Secrets}
 		if !yield(x, nil) {
@@ -138,8 +140,8 @@ func unnamed(c *changes.Change, note *past.Message, yield func(*Change, error) b
 
 // erasure streams a change of kind erase for each entry whose past was changed. In a
 // Change of an entry that no longer exists, the name consists of the entry's entryUUID.
-func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, note *past.Message, yield func(*Change, error) bool) {
-	s, err := p.At(ctx, c.Revision)
+func erasure(ctx context.Context, p *partition.Partition, c *changestream.Change, note *write.Message, yield func(*Change, error) bool) {
+	s, err := state.At(ctx, p, c.Revision)
 	if err != nil {
 		yield(nil, err)
 		return
@@ -147,8 +149,8 @@ func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, not
 	defer s.Close()
 	n := 0
 	for _, id := range c.IDs {
-		x := &Change{Revision: c.Revision, Number: n, By: note.By, Record: Record{ID: id, Name: "entryUUID=" + id.String()}, Kind: past.Erasure}
-		node, err := past.Node(ctx, s, id)
+		x := &Change{Revision: c.Revision, Number: n, By: note.By, Record: Record{ID: id, Name: "entryUUID=" + id.String()}, Kind: erase.Erasure}
+		node, err := changestream.Node(ctx, s, id)
 		if err == nil && node != nil {
 			var name *dn.Name
 			name, err = s.Name(ctx, id)
@@ -159,7 +161,7 @@ func erasure(ctx context.Context, p *partition.Partition, c *changes.Change, not
 		}
 	}
 	if n == 0 { // only the journal was changed
-		yield(&Change{Revision: c.Revision, By: note.By, Kind: past.Erasure}, nil)
+		yield(&Change{Revision: c.Revision, By: note.By, Kind: erase.Erasure}, nil)
 	}
 }
 
@@ -177,7 +179,7 @@ func kindOf(r op.Request) string {
 
 // If c is an add or a modify, secretsOf returns the secret attributes that it changed. It finds
 // them in the operations on the entry in the journal's message.
-func secretsOf(note *past.Message, c *Change, s *schema.Schema) (secrets []string) {
+func secretsOf(note *write.Message, c *Change, s *schema.Schema) (secrets []string) {
 	if c.Kind != "add" && c.Kind != "modify" {
 		return nil
 	}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -42,11 +44,11 @@ func (b *bringing) returnings(ctx context.Context, done *Restored) error {
 
 func (b *bringing) returning(ctx context.Context, rec *Record, done *Restored) (*returning, error) {
 	r := &returning{id: rec.ID, name: rec.Name}
-	d, err := past.DeletionOf(ctx, b.tx, r.id)
+	d, err := b.tx.DeletionOf(ctx, r.id)
 	if err != nil {
 		return nil, err
 	}
-	if d != nil && d.Shown > past.Horizon(b.p) {
+	if d != nil && d.Shown > b.p.DB.Horizon() {
 		if r.before, err = b.before(ctx, d.Shown); err != nil {
 			return nil, err
 		}
@@ -75,7 +77,7 @@ func (b *bringing) before(ctx context.Context, r table.Revision) (*partition.Sna
 	if s := b.befores[r]; s != nil {
 		return s, nil
 	}
-	s, err := b.p.At(ctx, r-1)
+	s, err := state.At(ctx, b.p, r-1)
 	if err == nil {
 		b.befores[r] = s
 	}
@@ -113,7 +115,7 @@ func (b *bringing) references(ctx context.Context, done *Restored) error {
 		for key := range of {
 			keys[key] = true
 		}
-		all, err := past.ReferencesTo(ctx, s, keys)
+		all, err := write.ReferencesTo(ctx, s, keys)
 		if err != nil {
 			return err
 		}
@@ -136,12 +138,12 @@ type gathering struct {
 	records []*Record
 }
 
-func (g *gathering) add(ctx context.Context, ref *past.Reference, to *returning) error {
+func (g *gathering) add(ctx context.Context, ref *write.Reference, to *returning) error {
 	if g.mine[ref.ID] {
 		return nil
 	}
 	now := &g.tx.Snapshot
-	node, err := past.Node(ctx, now, ref.ID)
+	node, err := changestream.Node(ctx, now, ref.ID)
 	if err != nil {
 		return err
 	}
@@ -153,12 +155,12 @@ func (g *gathering) add(ctx context.Context, ref *past.Reference, to *returning)
 	if to.name != to.old && Key(to.name, now.Schema()) != ref.Name {
 		value = []byte(to.name)
 	}
-	has, err := past.Holds(ctx, now, ref.ID, t, ref.Options, value, nil)
+	has, err := write.Holds(ctx, now, ref.ID, t, ref.Options, value, nil)
 	if err != nil || has[0] {
 		return err
 	}
 	if t.SingleValue && !has[1] {
-		if present, err := past.Present(ctx, now, ref.ID, t); err != nil || present {
+		if present, err := now.Present(ctx, ref.ID, t); err != nil || present {
 			return errors.Join(err, g.lost(ctx, ref, to, "it has another value now"))
 		}
 	}
@@ -172,7 +174,7 @@ func (g *gathering) add(ctx context.Context, ref *past.Reference, to *returning)
 	}
 	if has[1] && !slices.ContainsFunc(m.Changes, func(c op.Modification) bool { return c.Kind == op.ModDelete && c.Description == description }) {
 		// The deletion put the empty name in place of the last value, if it was not there before.
-		if had, err := past.Holds(ctx, to.before, ref.ID, ref.Type, ref.Options, nil); err != nil || !had[0] {
+		if had, err := write.Holds(ctx, to.before, ref.ID, ref.Type, ref.Options, nil); err != nil || !had[0] {
 			if err != nil {
 				return err
 			}
@@ -198,7 +200,7 @@ func (g *gathering) record(ctx context.Context, id entry.ID) (*op.Modify, error)
 }
 
 // lost notes a value that does not come back.
-func (g *gathering) lost(ctx context.Context, ref *past.Reference, to *returning, why string) error {
+func (g *gathering) lost(ctx context.Context, ref *write.Reference, to *returning, why string) error {
 	name, err := to.before.Name(ctx, ref.ID)
 	g.done.Unnamed = append(g.done.Unnamed, fmt.Sprintf("%s of %q does not name %q again: %s", ref.Type.Name()+ref.Options, name, to.name, why))
 	return err
@@ -216,7 +218,7 @@ func (r *returning) accounts(ctx context.Context, was *entry.Entry) ([]entry.Att
 	}
 	var out []entry.Attribute
 	for _, a := range was.Attributes {
-		if a.Type.NoUserModification && past.OfAccounts(a.Type) {
+		if a.Type.NoUserModification && write.OfAccounts(a.Type) {
 			out = append(out, a)
 		}
 	}

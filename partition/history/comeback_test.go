@@ -12,12 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/erase"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -27,17 +29,17 @@ import (
 func newCompany(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
-	var indexes []configure.Index
+	var indexes []catalog.Index
 	for _, a := range []string{"manager", "pwdPolicySubentry"} {
-		indexes = append(indexes, configure.Index{Attribute: a, Layout: configure.RowLayout})
+		indexes = append(indexes, catalog.Index{Attribute: a, Layout: catalog.RowLayout})
 	}
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Cache: 8 << 20, Indexes: append(configure.DefaultIndexes(), indexes...),
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Cache: 8 << 20, Indexes: append(catalog.DefaultIndexes(), indexes...),
 		Txn: txn.Options{SecretAge: time.Millisecond, Poll: 5 * time.Millisecond}})
 	must(t, err)
 	t.Cleanup(func() { p.Close(ctx) })
-	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	for _, a := range []string{"member", "manager", "pwdPolicySubentry"} {
-		must(t, configure.SetReference(ctx, p, configure.Reference{Attribute: a, MustExist: a == "manager"}, true))
+		must(t, onlineschema.SetReferences(ctx, p, []catalog.Reference{catalog.Reference{Attribute: a, MustExist: a == "manager"}}, true))
 	}
 	var b strings.Builder
 	b.WriteString("dn: dc=example,dc=com\nchangetype: add\nobjectClass: domain\n\n")
@@ -71,7 +73,7 @@ func forget(t testing.TB, p *partition.Partition) {
 	t.Helper()
 	for range 3 {
 		time.Sleep(2 * time.Millisecond)
-		_, err := maintain.Collect(context.Background(), p, maintain.CollectOptions{Retention: time.Hour})
+		_, err := p.DB.Collect(context.Background(), txn.CollectOptions{Retention: time.Hour})
 		must(t, err)
 	}
 }
@@ -97,14 +99,14 @@ const changePassword = "dn: uid=a,ou=people,dc=example,dc=com\nchangetype: modif
 func TestComeBack(t *testing.T) {
 	ctx := context.Background()
 	deleteTree := func(t testing.TB, p *partition.Partition) {
-		_, err := p.Update(ctx, partition.By{}, func(tx *partition.Tx) error {
+		_, err := write.Update(ctx, p, partition.By{}, func(tx *partition.Tx) error {
 			_, _, err := tx.DeleteTree(ctx, name(t, "ou=people,dc=example,dc=com"), 100)
 			return err
 		})
 		must(t, err)
 	}
 	inBranch := func(t testing.TB, p *partition.Partition) {
-		b, err := branches.Create(ctx, p, branches.Options{Name: "b"})
+		b, err := branch.Create(ctx, p, branch.Options{Name: "b"})
 		must(t, err)
 		_, err = b.Update(ctx, partition.By{}, func(tx *partition.Tx) error {
 			return tx.Delete(ctx, name(t, "uid=a,ou=people,dc=example,dc=com"))
@@ -166,15 +168,15 @@ func TestComeBack(t *testing.T) {
 func TestComeBackOld(t *testing.T) {
 	ctx := context.Background()
 	p := newCompany(t, stores["embedded"]())
-	cp, err := maintain.Checkpoint(ctx, p, "cp")
+	cp, err := p.DB.Checkpoint(ctx, "cp")
 	must(t, err)
 	run(t, p, deleteA+"\ndn: uid=b,ou=people,dc=example,dc=com\nchangetype: modify\nreplace: description\ndescription: x\n-\n")
 	time.Sleep(3 * time.Millisecond)
 	for range 2 {
-		_, err = maintain.Collect(ctx, p, maintain.CollectOptions{Retention: time.Millisecond, All: true})
+		_, err = p.DB.Collect(ctx, txn.CollectOptions{Retention: time.Millisecond, All: true})
 		must(t, err)
 	}
-	then, err := p.At(ctx, cp.Revision)
+	then, err := state.At(ctx, p, cp.Revision)
 	must(t, err)
 	o := history.RestoreOptions{DryRun: true}
 	const on = "uid=a,ou=people,dc=example,dc=com"
@@ -246,16 +248,16 @@ func TestSealedNotShown(t *testing.T) {
 		for what, erase := range map[string]func(testing.TB, *partition.Partition){
 			"nothing": func(testing.TB, *partition.Partition) {},
 			"value": func(t testing.TB, p *partition.Partition) {
-				_, err := maintain.Erase(ctx, p, maintain.EraseOptions{Attribute: "userPassword", Value: []byte("first of a")})
+				_, err := erase.Erase(ctx, p, erase.Options{Attribute: "userPassword", Value: []byte("first of a")})
 				must(t, err)
 			},
 			"name": func(t testing.TB, p *partition.Partition) {
-				_, err := maintain.Erase(ctx, p, maintain.EraseOptions{Name: name(t, on)})
+				_, err := erase.Erase(ctx, p, erase.Options{Name: name(t, on)})
 				must(t, err)
 			},
 			"history": func(t testing.TB, p *partition.Partition) {
 				time.Sleep(2 * time.Millisecond)
-				_, err := maintain.Collect(ctx, p, maintain.CollectOptions{Retention: time.Millisecond})
+				_, err := p.DB.Collect(ctx, txn.CollectOptions{Retention: time.Millisecond})
 				must(t, err)
 			},
 		} {
@@ -271,9 +273,9 @@ func TestSealedNotShown(t *testing.T) {
 				forget(t, p)
 				sealed := func() (sealed int) {
 					var log bytes.Buffer
-					_, err := history.Log(ctx, p, &log, history.LogOptions{Until: now(t, p), Since: past.Horizon(p), JSON: true})
+					_, err := history.Log(ctx, p, &log, history.LogOptions{Until: now(t, p), Since: p.DB.Horizon(), JSON: true})
 					must(t, err)
-					for c, err := range changes.ShownAfter(ctx, now(t, p), past.Horizon(p)) {
+					for c, err := range changestream.ShownAfter(ctx, now(t, p), p.DB.Horizon()) {
 						must(t, err)
 						if bytes.Contains(c.Message, []byte("first of a")) || strings.Contains(log.String(), "first of a") || strings.Contains(log.String(), "sealed") {
 							t.Errorf("shown: %s\n%s", c.Message, &log)

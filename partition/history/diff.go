@@ -10,9 +10,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -30,11 +30,11 @@ func Diff(ctx context.Context, from, to *partition.Snapshot, base dn.DN, w io.Wr
 		}
 	}
 	d := &Difference{From: from, To: to, IDs: ids}
-	return write(w, d.Records(ctx))
+	return writeRecords(w, d.Records(ctx))
 }
 
-// write writes records as LDIF and returns their number.
-func write(w io.Writer, records iter.Seq2[*Record, error]) (n int, err error) {
+// writeRecords writes records as LDIF and returns their number.
+func writeRecords(w io.Writer, records iter.Seq2[*Record, error]) (n int, err error) {
 	out := ldif.NewWriter(w)
 	if err := out.WriteVersion(); err != nil {
 		return 0, err
@@ -58,10 +58,10 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 	if early.Revision() > late.Revision() {
 		early, late = late, early
 	}
-	if !changes.Known(late, early.Revision()) {
+	if !changestream.Known(late, early.Revision()) {
 		return entriesOf(ctx, from, to, entry.Root, entry.Root)
 	}
-	for c, err := range changes.ShownAfter(ctx, late, early.Revision()) {
+	for c, err := range changestream.ShownAfter(ctx, late, early.Revision()) {
 		if err != nil {
 			return nil, err
 		}
@@ -78,13 +78,13 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 // entry.Root is the whole state. A tree whose base does not exist has no entries. The
 // result always includes the subschema.
 func entriesOf(ctx context.Context, from, to *partition.Snapshot, a, b entry.ID) ([]entry.ID, error) {
-	ids := []entry.ID{subschema.ID}
+	ids := []entry.ID{catalog.SubschemaID}
 	for _, tree := range []struct {
 		s    *partition.Snapshot
 		base entry.ID
 	}{{from, a}, {to, b}} {
 		q := partition.Query{Base: tree.base, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}
-		for r, err := range tree.s.Search(ctx, q) {
+		for r, err := range search.Search(ctx, tree.s, q) {
 			if err != nil {
 				return nil, err
 			}
@@ -115,7 +115,7 @@ func idsBelow(ctx context.Context, from, to *partition.Snapshot, base dn.DN, ids
 	}
 	for _, id := range ids {
 		for _, t := range trees {
-			is, err := past.Within(ctx, t.s, id, t.base)
+			is, err := changestream.Within(ctx, t.s, id, t.base)
 			if err != nil {
 				return nil, err
 			}

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -96,7 +96,7 @@ type slot struct {
 // A task is an entry that the walk has to process.
 type task struct {
 	id    entry.ID
-	kind  changes.EffectKind
+	kind  changestream.EffectKind
 	depth int
 }
 
@@ -141,12 +141,12 @@ func (w *walk) tasks(ctx context.Context) (gone, others []task, err error) {
 			ids = append(ids, id)
 		}
 	}
-	for e, err := range changes.Effects(ctx, w.From, w.To, ids) {
+	for e, err := range changestream.Effects(ctx, w.From, w.To, ids) {
 		if err != nil {
 			return nil, nil, err
 		}
 		t := task{id: e.ID, kind: e.Kind}
-		if e.Kind == changes.Deleted {
+		if e.Kind == changestream.Deleted {
 			t.depth, err = depth(ctx, w.From, e.ID)
 			gone = append(gone, t)
 		} else {
@@ -166,11 +166,11 @@ func (w *walk) tasks(ctx context.Context) (gone, others []task, err error) {
 // that entry. The depth of the subschema is -1. So the subschema comes first, because other
 // entries need its definitions.
 func depth(ctx context.Context, s *partition.Snapshot, id entry.ID) (n int, err error) {
-	if id == subschema.ID {
+	if id == catalog.SubschemaID {
 		return -1, nil
 	}
 	for id != entry.Root {
-		node, err := past.Node(ctx, s, id)
+		node, err := changestream.Node(ctx, s, id)
 		if err != nil || node == nil {
 			return n, err
 		}
@@ -214,7 +214,7 @@ func (w *walk) hasChildren(ctx context.Context, id entry.ID) (bool, error) {
 		return true, nil
 	}
 	all := partition.Query{Base: id, Scope: op.SingleLevel, Filter: filter.Const(filter.True)}
-	for r, err := range w.From.Search(ctx, all) {
+	for r, err := range search.Search(ctx, w.From, all) {
 		if err != nil {
 			return false, err
 		}
@@ -231,10 +231,10 @@ func (w *walk) update(ctx context.Context, t task) error {
 	if err != nil {
 		return err
 	}
-	if t.id == subschema.ID {
+	if t.id == catalog.SubschemaID {
 		return w.subschema(ctx, after)
 	}
-	if t.kind != changes.Modified || w.moved[t.id] != nil {
+	if t.kind != changestream.Modified || w.moved[t.id] != nil {
 		at, err := w.goal(ctx, t.id)
 		if err != nil {
 			return err
@@ -245,7 +245,7 @@ func (w *walk) update(ctx context.Context, t task) error {
 		if err := w.freeName(ctx, t.id, at); err != nil {
 			return err
 		}
-		if t.kind == changes.Added {
+		if t.kind == changestream.Added {
 			return w.add(ctx, t.id, at, after)
 		}
 		if err := w.move(ctx, t.id, at, after); err != nil {
@@ -258,11 +258,11 @@ func (w *walk) update(ctx context.Context, t task) error {
 // goal returns the place that an entry gets: its place in the state To, or below the parent
 // that Below names. An entry whose name was erased in To keeps its present place.
 func (w *walk) goal(ctx context.Context, id entry.ID) (*spot, error) {
-	node, err := past.Node(ctx, w.To, id)
+	node, err := changestream.Node(ctx, w.To, id)
 	if err != nil {
 		return nil, err
 	}
-	if past.Nameless(w.To, id, node) { // the entry's name was erased
+	if changestream.Nameless(w.To, id, node) { // the entry's name was erased
 		if now, err := w.spot(ctx, id); now != nil || err != nil {
 			return now, err
 		}
@@ -411,7 +411,7 @@ func (w *walk) modify(ctx context.Context, t task, after *entry.Entry) error {
 		return err
 	}
 	delta := delta(before, after.Attributes)
-	if len(delta) == 0 && (!w.Touched || t.kind == changes.Moved) {
+	if len(delta) == 0 && (!w.Touched || t.kind == changestream.Moved) {
 		return nil
 	}
 	name, err := w.name(ctx, t.id)
@@ -423,7 +423,7 @@ func (w *walk) modify(ctx context.Context, t task, after *entry.Entry) error {
 
 // subschema emits the differences between the definitions of the two states.
 func (w *walk) subschema(ctx context.Context, after *entry.Entry) error {
-	before, err := w.From.Entry(ctx, subschema.ID, false)
+	before, err := w.From.Entry(ctx, catalog.SubschemaID, false)
 	if err != nil {
 		return err
 	}
@@ -439,5 +439,5 @@ func (w *walk) subschema(ctx context.Context, after *entry.Entry) error {
 		// A replace would contain all definitions, even the built-in ones.
 		changes = append(changes, definitionChanges(before, after, m.Description)...)
 	}
-	return w.emit(subschema.ID, subschema.Name, &op.Modify{Name: subschema.Name, Changes: changes})
+	return w.emit(catalog.SubschemaID, catalog.SubschemaName, &op.Modify{Name: catalog.SubschemaName, Changes: changes})
 }

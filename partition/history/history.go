@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -51,7 +51,7 @@ func (r *Record) LDIF() *ldif.Record { return &ldif.Record{DN: r.Name, Change: r
 
 // WriteLDIF writes changes as change records of RFC 2849.
 func WriteLDIF(w io.Writer, records []*Record) error {
-	_, err := write(w, func(yield func(*Record, error) bool) {
+	_, err := writeRecords(w, func(yield func(*Record, error) bool) {
 		for _, r := range records {
 			if !yield(r, nil) {
 				return
@@ -63,11 +63,11 @@ func WriteLDIF(w io.Writer, records []*Record) error {
 
 // State returns the state at a point in time. The returned snapshot shows the state at
 // one revision, even if m is now. The caller must close it.
-func State(ctx context.Context, p *partition.Partition, m past.PointInTime) (*partition.Snapshot, error) {
-	s, err := past.At(ctx, p, m)
+func State(ctx context.Context, p *partition.Partition, m state.PointInTime) (*partition.Snapshot, error) {
+	s, err := state.AtPoint(ctx, p, m)
 	if err != nil || !m.IsNow() {
 		return s, err
 	}
 	defer s.Close()
-	return p.At(ctx, s.Revision())
+	return state.At(ctx, p, s.Revision())
 }

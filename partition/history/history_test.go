@@ -17,9 +17,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -52,7 +55,7 @@ var stores = map[string]func() table.Store{
 func newTree(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
 	p := open(t, s)
-	must(t, configure.SetSuffixes(context.Background(), p, []string{"dc=example,dc=com"}))
+	must(t, onlineschema.SetSuffixes(context.Background(), p, []string{"dc=example,dc=com"}))
 	run(t, p, `dn: dc=example,dc=com
 changetype: add
 objectClass: domain
@@ -97,9 +100,7 @@ func apply(p *partition.Partition, text string) error {
 
 func applyOne(p *partition.Partition, on string, change op.Request) error {
 	ctx := context.Background()
-	_, err := p.Update(ctx, partition.By{Name: "cn=admin", From: "192.0.2.1:5", Request: "3/7"}, func(tx *partition.Tx) error {
-		return do(ctx, tx, on, change)
-	})
+	_, err := write.Update(ctx, p, partition.By{Name: "cn=admin", From: "192.0.2.1:5", Request: "3/7"}, func(tx *partition.Tx) error { return do(ctx, tx, on, change) })
 	return err
 }
 
@@ -140,13 +141,13 @@ func run(t testing.TB, p *partition.Partition, text string) {
 // now returns the newest state, in a snapshot that shows the state at one revision.
 func now(t testing.TB, p *partition.Partition) *partition.Snapshot {
 	t.Helper()
-	s, err := changes.Settled(context.Background(), p)
+	s, err := changestream.Settled(context.Background(), p)
 	must(t, err)
-	latest := p.Snapshot()
+	latest := state.Newest(p)
 	defer latest.Close()
 	if s.Revision() < latest.Revision() {
 		s.Close()
-		s, err = p.At(context.Background(), latest.Revision())
+		s, err = state.At(context.Background(), p, latest.Revision())
 		must(t, err)
 	}
 	t.Cleanup(s.Close)
@@ -157,7 +158,7 @@ func now(t testing.TB, p *partition.Partition) *partition.Snapshot {
 func dump(t testing.TB, s *partition.Snapshot) string {
 	t.Helper()
 	var all []string
-	for r, err := range s.Search(context.Background(), partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+	for r, err := range search.Search(context.Background(), s, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
 		must(t, err)
 		var lines []string
 		for _, a := range r.Entry.Attributes {
@@ -220,9 +221,9 @@ func TestDiffLeadsBack(t *testing.T) {
 // refused.
 func change(p *partition.Partition, r *rand.Rand) {
 	ctx := context.Background()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	var names []string
-	for e, err := range s.Search(ctx, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+	for e, err := range search.Search(ctx, s, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
 		if err == nil {
 			names = append(names, e.Name.String())
 		}
@@ -230,14 +231,14 @@ func change(p *partition.Partition, r *rand.Rand) {
 	s.Close()
 	if len(names) == 0 { // all entries are gone
 		top, _ := dn.Parse("dc=example,dc=com")
-		_, _ = p.Update(ctx, partition.By{}, func(tx *partition.Tx) error {
+		_, _ = write.Update(ctx, p, partition.By{}, func(tx *partition.Tx) error {
 			_, err := tx.Add(ctx, top, []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte("domain")}}}, false)
 			return err
 		})
 		return
 	}
 	pick := func() string { return names[r.IntN(len(names))] }
-	_, _ = p.Update(ctx, partition.By{Name: "cn=r"}, func(tx *partition.Tx) error {
+	_, _ = write.Update(ctx, p, partition.By{Name: "cn=r"}, func(tx *partition.Tx) error {
 		var err error
 		for range 1 + r.IntN(3) {
 			on, request := randomRequest(r, pick)

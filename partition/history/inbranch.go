@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -17,7 +17,7 @@ import (
 // branch that lists the entry. If no commit lists the entry, they are zero. If only secret or
 // operational attributes of an entry were changed, the change is a modify without
 // modifications.
-func InBranch(ctx context.Context, b *branches.Branch) iter.Seq2[*Change, error] {
+func InBranch(ctx context.Context, b *branch.Branch) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		if err := inBranch(ctx, b, func(c *Change) bool { return yield(c, nil) }); err != nil {
 			yield(nil, err)
@@ -25,7 +25,7 @@ func InBranch(ctx context.Context, b *branches.Branch) iter.Seq2[*Change, error]
 	}
 }
 
-func inBranch(ctx context.Context, b *branches.Branch, yield func(*Change) bool) error {
+func inBranch(ctx context.Context, b *branch.Branch, yield func(*Change) bool) error {
 	s, err := openSides(ctx, b)
 	if err != nil {
 		return err
@@ -54,12 +54,12 @@ func inBranch(ctx context.Context, b *branches.Branch, yield func(*Change) bool)
 // sides contains the states of a comparison: the branch's own state, its base, and the
 // newest state.
 type sides struct {
-	info              *branches.Info
+	info              *branch.Info
 	base, own, newest *partition.Snapshot
 	ids               []entry.ID // the entries that may differ between the branch and its base
 }
 
-func openSides(ctx context.Context, b *branches.Branch) (_ *sides, err error) {
+func openSides(ctx context.Context, b *branch.Branch) (_ *sides, err error) {
 	s := &sides{}
 	defer func() {
 		if err != nil {
@@ -119,8 +119,8 @@ func (s *sides) secrets(ctx context.Context, id entry.ID) (changed []string, err
 
 // DiffBranch writes the difference between a branch and its base as LDIF, and returns the
 // number of changes.
-func DiffBranch(ctx context.Context, b *branches.Branch, w io.Writer) (n int, err error) {
-	return write(w, func(yield func(*Record, error) bool) {
+func DiffBranch(ctx context.Context, b *branch.Branch, w io.Writer) (n int, err error) {
+	return writeRecords(w, func(yield func(*Record, error) bool) {
 		for c, err := range InBranch(ctx, b) {
 			if err != nil {
 				yield(nil, err)

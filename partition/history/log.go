@@ -11,8 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/erase"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -42,7 +43,7 @@ func Log(ctx context.Context, p *partition.Partition, w io.Writer, o LogOptions)
 	if err := l.prepare(ctx); err != nil {
 		return 0, err
 	}
-	for c, err := range Changes(ctx, p, changes.ShownAfter(ctx, o.Until, o.Since)) {
+	for c, err := range Changes(ctx, p, changestream.ShownAfter(ctx, o.Until, o.Since)) {
 		if err != nil {
 			return n, err
 		}
@@ -92,7 +93,7 @@ func (l *logging) about(ctx context.Context, c *Change) (bool, error) {
 		return false, nil
 	case len(l.o.Name) == 0:
 		return true, nil
-	case c.Kind == past.Erasure:
+	case c.Kind == erase.Erasure:
 		return c.ID != entry.Root && (c.ID == l.id || Key(c.Name, s) == l.name || named(l.o.Name, c.ID)), nil
 	case c.Request == nil:
 		return l.imported(ctx, c)
@@ -112,7 +113,7 @@ func named(name dn.DN, id entry.ID) bool {
 // imported reports whether the commit of c wrote the entry that had LogOptions.Name after the
 // commit. That commit changed too many entries to list.
 func (l *logging) imported(ctx context.Context, c *Change) (bool, error) {
-	s, err := l.p.At(ctx, c.Revision)
+	s, err := state.At(ctx, l.p, c.Revision)
 	if err != nil {
 		return false, err
 	}
@@ -124,7 +125,7 @@ func (l *logging) imported(ctx context.Context, c *Change) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	last, err := changes.Written(ctx, s, at.ID)
+	last, err := changestream.Written(ctx, s, at.ID)
 	return last == c.Revision, err
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -16,7 +16,7 @@ func (w *walk) spot(ctx context.Context, id entry.ID) (*spot, error) {
 	if at, ok := w.moved[id]; ok {
 		return at, nil
 	}
-	node, err := past.Node(ctx, w.From, id)
+	node, err := changestream.Node(ctx, w.From, id)
 	if err != nil || node == nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (w *walk) holder(ctx context.Context, at slot) (id entry.ID, taken bool, er
 	if id, ok := w.taken[at]; ok {
 		return id, id != entry.Root, nil
 	}
-	return past.Child(ctx, w.From, at.parent, at.norm)
+	return changestream.Child(ctx, w.From, at.parent, at.norm)
 }
 
 // put records the new place of an entry. A nil place means that the entry is deleted.

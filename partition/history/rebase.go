@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
@@ -60,16 +60,16 @@ func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOp
 	if err := p.CatchUp(ctx); err != nil {
 		return nil, err
 	}
-	old, err := branches.Find(p, name)
+	old, err := branch.Find(p, name)
 	if partition.Is(err, partition.NoSuchEntry) {
-		if left, e := branches.Find(p, Unfinished(name)); e == nil {
+		if left, e := branch.Find(p, Unfinished(name)); e == nil {
 			return &Rebased{}, left.Rename(ctx, name)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if left, err := branches.Find(p, Unfinished(name)); err == nil {
+	if left, err := branch.Find(p, Unfinished(name)); err == nil {
 		if err := discardUnfinished(ctx, old, left); err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOp
 	if err := r.checkConflicts(ctx, old); err != nil {
 		return nil, err
 	}
-	next, err := branches.Create(ctx, p, branches.Options{Name: Unfinished(name), Description: s.info.Description, By: s.info.By})
+	next, err := branch.Create(ctx, p, branch.Options{Name: Unfinished(name), Description: s.info.Description, By: s.info.By})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func Rebase(ctx context.Context, p *partition.Partition, name string, o RebaseOp
 // left was made by a rebase of the branch old. But if left is older than old, it was made by a
 // rebase of an earlier branch with the same name. Then left is all that remains of the earlier
 // branch, and discardUnfinished returns an error instead.
-func discardUnfinished(ctx context.Context, old, left *branches.Branch) error {
+func discardUnfinished(ctx context.Context, old, left *branch.Branch) error {
 	is, err := old.Info(ctx)
 	if err != nil {
 		return err
@@ -131,12 +131,12 @@ type rebase struct {
 // RebaseOptions.Keep is Neither, it returns a ConflictError. It ignores conflicts that are
 // not about one entry, such as changed settings, because the rebase makes all changes
 // again under the new settings.
-func (r *rebase) checkConflicts(ctx context.Context, b *branches.Branch) error {
+func (r *rebase) checkConflicts(ctx context.Context, b *branch.Branch) error {
 	all, err := b.Conflicts(ctx)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(c branches.Conflict) bool { return c.ID == entry.Root })
+	all = slices.DeleteFunc(all, func(c branch.Conflict) bool { return c.ID == entry.Root })
 	for _, c := range all {
 		r.inConflict[c.ID] = true
 		if r.o.Keep == Theirs {
@@ -144,13 +144,13 @@ func (r *rebase) checkConflicts(ctx context.Context, b *branches.Branch) error {
 		}
 	}
 	if r.o.Keep == Neither && len(all) > 0 {
-		return &branches.ConflictError{Branch: b.Name(), Conflicts: all}
+		return &branch.ConflictError{Branch: b.Name(), Conflicts: all}
 	}
 	return nil
 }
 
 // fill makes the changes of the branch again in the new branch.
-func (r *rebase) fill(ctx context.Context, next *branches.Branch) error {
+func (r *rebase) fill(ctx context.Context, next *branch.Branch) error {
 	d := &Difference{From: r.base, To: r.own, IDs: r.ids, Touched: true}
 	var some []*Record
 	for rec, err := range d.Records(ctx) {
@@ -171,7 +171,7 @@ func (r *rebase) fill(ctx context.Context, next *branches.Branch) error {
 // the changes of entries in conflict, and changes that are refused. An attempt in which a
 // change is refused commits nothing, because that change may already have written something.
 // The next attempt leaves the change out.
-func (r *rebase) commit(ctx context.Context, next *branches.Branch, some []*Record) error {
+func (r *rebase) commit(ctx context.Context, next *branch.Branch, some []*Record) error {
 	left := map[*Record]bool{}
 	for {
 		var failed *Record
@@ -272,7 +272,7 @@ func (r *rebase) missing(ctx context.Context, tx *partition.Tx, rec *Record) err
 	if r.o.Keep != Ours {
 		return &partition.Error{Problem: partition.NoSuchEntry, Text: "it was deleted outside of the branch"}
 	}
-	node, err := past.Node(ctx, r.own, rec.ID)
+	node, err := changestream.Node(ctx, r.own, rec.ID)
 	if err != nil || node == nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (r *rebase) missing(ctx context.Context, tx *partition.Tx, rec *Record) err
 
 // nameIn returns the name of an entry in a transaction, or nil if there is no such entry.
 func nameIn(ctx context.Context, tx *partition.Tx, id entry.ID) (dn.DN, error) {
-	node, err := past.Node(ctx, &tx.Snapshot, id)
+	node, err := changestream.Node(ctx, &tx.Snapshot, id)
 	if err != nil || node == nil {
 		return nil, err
 	}

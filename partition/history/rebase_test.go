@@ -16,11 +16,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -108,7 +110,7 @@ func newRebasedWith(t *testing.T, s table.Store, o partition.Options) *rebased {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := configure.SetSuffixes(ctx, p, []string{"o=x"}); err != nil {
+	if err := onlineschema.SetSuffixes(ctx, p, []string{"o=x"}); err != nil {
 		t.Fatal(err)
 	}
 	w := &rebased{t, p}
@@ -136,7 +138,7 @@ objectClass: inetOrgPerson
 cn: Cid
 sn: Base
 `)
-	if _, err := branches.Create(ctx, p, branches.Options{Name: "b", Description: "mine", By: partition.By{Name: "cn=maker"}}); err != nil {
+	if _, err := branch.Create(ctx, p, branch.Options{Name: "b", Description: "mine", By: partition.By{Name: "cn=maker"}}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -145,14 +147,14 @@ sn: Base
 func (w *rebased) trunk(text string) {
 	w.t.Helper()
 	applyText(w.t, func(ctx context.Context, by partition.By, fn func(*partition.Tx) error) error {
-		_, err := w.p.Update(ctx, by, fn)
+		_, err := write.Update(ctx, w.p, by, fn)
 		return err
 	}, text)
 }
 
-func (w *rebased) branch() *branches.Branch {
+func (w *rebased) branch() *branch.Branch {
 	w.t.Helper()
-	b, err := branches.Find(w.p, "b")
+	b, err := branch.Find(w.p, "b")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -176,7 +178,7 @@ func (w *rebased) people(s *partition.Snapshot, err error) string {
 	defer s.Close()
 	var all []string
 	q := partition.Query{Scope: op.WholeSubtree, Secrets: true, Filter: filter.Resolve(filter.MustParse("(sn=*)"), s.Schema())}
-	for r, err := range s.Search(context.Background(), q) {
+	for r, err := range search.Search(context.Background(), s, q) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -228,12 +230,12 @@ func (w *rebased) park() {
 	if err != nil || i.State() != "parked" {
 		w.t.Fatal(i, err)
 	}
-	for end := time.Now().Add(time.Minute); past.Horizon(w.p) <= i.Base; {
+	for end := time.Now().Add(time.Minute); w.p.DB.Horizon() <= i.Base; {
 		if time.Now().After(end) {
 			w.t.Fatal("the horizon does not pass the base of a parked branch")
 		}
 		w.trunk("dn: o=x\nchangetype: modify\nreplace: description\ndescription: later\n")
-		if _, err := maintain.Collect(ctx, w.p, maintain.CollectOptions{All: true}); err != nil {
+		if _, err := w.p.DB.Collect(ctx, txn.CollectOptions{All: true}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -318,14 +320,14 @@ uid=dan,ou=renamed,o=x Branch dan
 uid=eve,ou=renamed,o=x Trunk`
 	w.want("the branch", w.people(w.branch().Snapshot(ctx)), want)
 	i, err := w.branch().Info(ctx)
-	if err != nil || i.By.Name != "cn=maker" || i.Description != "mine" || len(branches.All(w.p)) != 1 {
+	if err != nil || i.By.Name != "cn=maker" || i.Description != "mine" || len(branch.All(w.p)) != 1 {
 		t.Errorf("%+v, %v", i, err)
 	}
 	if _, err := w.branch().Merge(ctx, partition.By{}); err != nil {
 		t.Fatal(err)
 	}
-	w.want("the trunk", w.people(w.p.Snapshot(), nil), want)
-	if _, err := maintain.Verify(ctx, w.p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error { t.Error(f); return nil }}); err != nil {
+	w.want("the trunk", w.people(state.Newest(w.p), nil), want)
+	if _, err := verify.Verify(ctx, w.p, verify.Options{Found: func(f *verify.Finding) error { t.Error(f); return nil }}); err != nil {
 		t.Error(err)
 	}
 }
@@ -390,10 +392,10 @@ changetype: delete
 				w.park()
 			}
 			done, err := w.rebase(c.keep)
-			var conflict *branches.ConflictError
+			var conflict *branch.ConflictError
 			switch {
 			case c.keep == history.Neither:
-				if !errors.As(err, &conflict) || len(conflict.Conflicts) != 3 || len(branches.All(w.p)) != 1 {
+				if !errors.As(err, &conflict) || len(conflict.Conflicts) != 3 || len(branch.All(w.p)) != 1 {
 					t.Errorf("%v", err)
 				}
 				w.want("the branch, as it was", w.people(w.branch().Snapshot(ctx)), before)
@@ -418,7 +420,7 @@ func rebaseGoesOn(t *testing.T, store func() table.Store) {
 	ctx := context.Background()
 	w := newRebased(t, store())
 	w.stage("dn: uid=ann,ou=old,o=x\nchangetype: modify\nreplace: sn\nsn: Branch\n")
-	if _, err := branches.Create(ctx, w.p, branches.Options{Name: history.Unfinished("b")}); err != nil {
+	if _, err := branch.Create(ctx, w.p, branch.Options{Name: history.Unfinished("b")}); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := w.rebase(history.Neither); err != nil || done.Changes != 1 {
@@ -430,7 +432,7 @@ func rebaseGoesOn(t *testing.T, store func() table.Store) {
 	if _, err := w.rebase(history.Neither); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.people(w.branch().Snapshot(ctx)); !strings.Contains(got, "Branch") || len(branches.All(w.p)) != 1 {
+	if got := w.people(w.branch().Snapshot(ctx)); !strings.Contains(got, "Branch") || len(branch.All(w.p)) != 1 {
 		t.Errorf("after the end: %s", got)
 	}
 	if _, err := history.Rebase(ctx, w.p, "nowhere", history.RebaseOptions{}); !partition.Is(err, partition.NoSuchEntry) {

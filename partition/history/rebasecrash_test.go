@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -87,8 +88,8 @@ func (c *rebaseCrash) look() {
 	if err := c.p.CatchUp(context.Background()); err != nil {
 		c.t.Fatal(err)
 	}
-	_, old := branches.Find(c.p, "b")
-	next, half := branches.Find(c.p, history.Unfinished("b"))
+	_, old := branch.Find(c.p, "b")
+	next, half := branch.Find(c.p, history.Unfinished("b"))
 	switch {
 	case old != nil && half != nil:
 		c.line = "nothing is left"
@@ -114,17 +115,17 @@ func (c *rebaseCrash) judge(answer error) {
 	}
 	c.eventually("the rebase is ended", func() error { _, err := c.rebase(history.Neither); return err })
 	c.eventually("the branch is merged", func() error {
-		b, err := branches.Find(c.p, "b")
+		b, err := branch.Find(c.p, "b")
 		if err == nil {
 			_, err = b.Merge(ctx, partition.By{})
 		}
 		return err
 	})
-	got := c.people(c.p.Snapshot(), nil)
+	got := c.people(state.Newest(c.p), nil)
 	if !strings.Contains(got, "Branch") || !strings.Contains(got, "two") {
 		c.t.Errorf("died when %s: after the merge:\n%s", c.line, got)
 	}
-	for _, b := range branches.All(c.p) {
+	for _, b := range branch.All(c.p) {
 		c.t.Errorf("died when %s: the branch %s is left", c.line, b.Name())
 	}
 }
@@ -231,13 +232,13 @@ func rebaseLeftovers(t *testing.T, store func() table.Store) {
 		t.Fatal(err)
 	}
 	time.Sleep(2 * time.Millisecond) // so that the two branches have different times
-	if _, err := branches.Create(ctx, w.p, branches.Options{Name: "b"}); err != nil {
+	if _, err := branch.Create(ctx, w.p, branch.Options{Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.rebase(history.Neither); !partition.Is(err, partition.EntryExists) {
 		t.Errorf("got %v", err)
 	}
-	left, err := branches.Find(w.p, history.Unfinished("b"))
+	left, err := branch.Find(w.p, history.Unfinished("b"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -60,7 +62,7 @@ var errDryRun = errors.New("dry run")
 // it had in the past state.
 func Restore(ctx context.Context, p *partition.Partition, then *partition.Snapshot, o RestoreOptions) (*Restored, error) {
 	var done *Restored
-	r, err := p.Update(ctx, o.By, func(tx *partition.Tx) (err error) {
+	r, err := write.Update(ctx, p, o.By, func(tx *partition.Tx) (err error) {
 		b := &bringing{p: p, tx: tx, then: then, o: &o}
 		defer b.close()
 		if done, err = b.plan(ctx); err != nil || len(done.Records) == 0 {
@@ -147,15 +149,15 @@ func (b *bringing) plan(ctx context.Context) (*Restored, error) {
 // erased. It also returns the number of the entries that it leaves out.
 func (b *bringing) withoutErased(ctx context.Context, ids []entry.ID) (rest []entry.ID, erased int, err error) {
 	for _, id := range ids {
-		was, err := past.Node(ctx, b.then, id)
+		was, err := changestream.Node(ctx, b.then, id)
 		if err != nil {
 			return nil, 0, err
 		}
-		now, err := past.Node(ctx, &b.tx.Snapshot, id)
+		now, err := changestream.Node(ctx, &b.tx.Snapshot, id)
 		if err != nil {
 			return nil, 0, err
 		}
-		if was != nil && now == nil && past.Nameless(b.then, id, was) {
+		if was != nil && now == nil && changestream.Nameless(b.then, id, was) {
 			erased++
 			continue
 		}
@@ -190,7 +192,7 @@ func (b *bringing) trees(ctx context.Context, id entry.ID) ([]entry.ID, error) {
 
 func (b *bringing) below(ctx context.Context, ids []entry.ID, s *partition.Snapshot, base entry.ID) ([]entry.ID, error) {
 	q := partition.Query{Base: base, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}
-	for r, err := range s.Search(ctx, q) {
+	for r, err := range search.Search(ctx, s, q) {
 		if err != nil {
 			return nil, err
 		}
@@ -207,7 +209,7 @@ func (b *bringing) parent(ctx context.Context, at partition.Located) (map[entry.
 	if at.Parent == entry.Root {
 		return nil, nil
 	}
-	node, err := past.Node(ctx, &b.tx.Snapshot, at.Parent)
+	node, err := changestream.Node(ctx, &b.tx.Snapshot, at.Parent)
 	if err != nil || node != nil {
 		return nil, err
 	}

@@ -11,8 +11,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 func name(t testing.TB, s string) dn.DN {
@@ -82,7 +83,7 @@ func TestRestoreTree(t *testing.T) {
 				t.Error("a dry run changed something")
 			}
 			o.DryRun = false
-			before := p.Snapshot().Revision()
+			before := state.Newest(p).Revision()
 			made, done, err := restore(t, p, then, o, "ou=people,dc=example,dc=com")
 			must(t, err)
 			if planned != made {
@@ -105,7 +106,7 @@ func TestRestoreTree(t *testing.T) {
 				t.Errorf("password: %v, %v", secrets, err)
 			}
 			commits := 0
-			for c, err := range changes.ShownAfter(context.Background(), s, before) {
+			for c, err := range changestream.ShownAfter(context.Background(), s, before) {
 				must(t, err)
 				commits++
 				if c.Revision != done.Revision {

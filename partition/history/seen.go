@@ -11,9 +11,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/erase"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -43,7 +46,7 @@ type VisibleEntry struct {
 // comparing the two states. An entry that becomes visible appears as an add, and an
 // entry that becomes invisible appears as a delete. If the reader may see no difference,
 // there is no change.
-func ChangesSeen(ctx context.Context, p *partition.Partition, commits iter.Seq2[*changes.Change, error], lens ForReader) iter.Seq2[*Change, error] {
+func ChangesSeen(ctx context.Context, p *partition.Partition, commits iter.Seq2[*changestream.Change, error], lens ForReader) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for c, err := range commits {
 			var all []*Change
@@ -67,9 +70,9 @@ func ChangesSeen(ctx context.Context, p *partition.Partition, commits iter.Seq2[
 // seenOf returns what a reader may see of the changes of one commit. The states before and
 // after an erasure are equal, because an erasure only changes the past. So no reader sees a
 // change.
-func seenOf(ctx context.Context, p *partition.Partition, c *changes.Change, lens ForReader) ([]*Change, error) {
-	note := past.ParseMessage(c.Message)
-	if slices.ContainsFunc(note.Operations, func(o past.Operation) bool { return o.Kind == past.Erasure }) {
+func seenOf(ctx context.Context, p *partition.Partition, c *changestream.Change, lens ForReader) ([]*Change, error) {
+	note := write.ParseMessage(c.Message)
+	if slices.ContainsFunc(note.Operations, func(o write.Operation) bool { return o.Kind == erase.Erasure }) {
 		return nil, nil
 	}
 	w := &seenWalk{commit: c, note: &note}
@@ -78,7 +81,7 @@ func seenOf(ctx context.Context, p *partition.Partition, c *changes.Change, lens
 		s    **partition.Snapshot
 		look *Visible
 	}{{c.Revision - 1, &w.before, &w.was}, {c.Revision, &w.after, &w.is}} {
-		s, err := p.At(ctx, side.at)
+		s, err := state.At(ctx, p, side.at)
 		if err != nil {
 			return nil, err
 		}
@@ -97,8 +100,8 @@ func seenOf(ctx context.Context, p *partition.Partition, c *changes.Change, lens
 
 // A seenWalk produces what a reader may see of the changes of one commit.
 type seenWalk struct {
-	commit        *changes.Change
-	note          *past.Message
+	commit        *changestream.Change
+	note          *write.Message
 	before, after *partition.Snapshot
 	was, is       Visible
 	renames       [][2]dn.DN // the renames that out contains, as old and new names
@@ -112,7 +115,7 @@ type glance struct{ was, is *VisibleEntry }
 func (w *seenWalk) run(ctx context.Context) error {
 	var gone, others, late []glance
 	for _, id := range unique(w.commit.IDs) {
-		if id == subschema.ID {
+		if id == catalog.SubschemaID {
 			if err := w.subschema(ctx); err != nil {
 				return err
 			}
@@ -188,7 +191,7 @@ func (w *seenWalk) glance(ctx context.Context, id entry.ID) (g glance, err error
 }
 
 func look(ctx context.Context, s *partition.Snapshot, l Visible, id entry.ID) (*VisibleEntry, error) {
-	node, err := past.Node(ctx, s, id)
+	node, err := changestream.Node(ctx, s, id)
 	if err != nil || node == nil {
 		return nil, err
 	}
@@ -281,7 +284,7 @@ func (w *seenWalk) secrets(x *Change, is *VisibleEntry) error {
 
 // subschema adds the change of the schema, which everybody may read.
 func (w *seenWalk) subschema(ctx context.Context) error {
-	d := &Difference{From: w.before, To: w.after, IDs: []entry.ID{subschema.ID}, Touched: true}
+	d := &Difference{From: w.before, To: w.after, IDs: []entry.ID{catalog.SubschemaID}, Touched: true}
 	for r, err := range d.Records(ctx) {
 		if err != nil {
 			return err
@@ -296,7 +299,7 @@ func (w *seenWalk) subschema(ctx context.Context) error {
 func (w *seenWalk) unlisted(ctx context.Context) ([]*Change, error) {
 	for _, s := range []*partition.Snapshot{w.after, w.before} {
 		all := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}
-		for found, err := range s.Search(ctx, all) {
+		for found, err := range search.Search(ctx, s, all) {
 			if err != nil {
 				return nil, err
 			}
@@ -318,7 +321,7 @@ func (w *seenWalk) unlisted(ctx context.Context) ([]*Change, error) {
 
 // differs reports whether the reader sees that the commit changed an entry.
 func (w *seenWalk) differs(ctx context.Context, id entry.ID) (bool, error) {
-	last, err := changes.Written(ctx, w.after, id)
+	last, err := changestream.Written(ctx, w.after, id)
 	if err != nil || last != 0 && last != w.commit.Revision {
 		return false, err
 	}

@@ -1,3 +1,5 @@
+// Package usage reads hot attributes of all entries: secret attributes that record how an entry is
+// used, such as the times of failed binds.
 package usage
 
 import (
@@ -6,7 +8,7 @@ import (
 	"iter"
 
 	"github.com/seed-4dac0d86/ldapd/master"
-	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -20,8 +22,8 @@ type Use struct {
 
 // All streams a hot attribute of all entries that have it. It reads only this attribute, in one
 // scan.
-func All(ctx context.Context, s *partition.Snapshot, t *schema.AttributeType) iter.Seq2[Use, error] {
-	st := s.State()
+func All(ctx context.Context, s *state.Snapshot, t *schema.AttributeType) iter.Seq2[Use, error] {
+	st := s
 	sel := table.Select{Families: []table.Family{master.Secrets}, Columns: []table.ColumnRange{master.Columns(t, "")}}
 	return func(yield func(Use, error) bool) {
 		if t == nil {
@@ -48,7 +50,7 @@ func All(ctx context.Context, s *partition.Snapshot, t *schema.AttributeType) it
 const together = 512
 
 // Located adds the parents.
-func Located(ctx context.Context, s *partition.Snapshot, all iter.Seq2[Use, error]) iter.Seq2[Use, error] {
+func Located(ctx context.Context, s *state.Snapshot, all iter.Seq2[Use, error]) iter.Seq2[Use, error] {
 	return func(yield func(Use, error) bool) {
 		var batch []Use
 		for u, err := range all {
@@ -67,7 +69,7 @@ func Located(ctx context.Context, s *partition.Snapshot, all iter.Seq2[Use, erro
 	}
 }
 
-func locate(ctx context.Context, s *partition.Snapshot, batch []Use, yield func(Use, error) bool) bool {
+func locate(ctx context.Context, s *state.Snapshot, batch []Use, yield func(Use, error) bool) bool {
 	if len(batch) == 0 {
 		return true
 	}
@@ -75,7 +77,7 @@ func locate(ctx context.Context, s *partition.Snapshot, batch []Use, yield func(
 	for i := range batch {
 		keys[i] = master.Row(batch[i].ID)
 	}
-	st := s.State()
+	st := s
 	rows, err := st.Reader.GetMany(ctx, st.Keeper.Master, keys, table.Select{Families: []table.Family{master.TreeInfo}})
 	if err != nil {
 		return yield(Use{}, err) && false

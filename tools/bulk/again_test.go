@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
@@ -22,8 +22,8 @@ import (
 func begun(t *testing.T, p *partition.Partition) *partition.Partition {
 	t.Helper()
 	text := company(0) + "dn: ou=groups,dc=example,dc=com\nobjectClass: organizationalUnit\nentryUUID: 99999999-2222-3333-4444-555555555555\n" +
-		strings.ReplaceAll(stamped, "Name: cn=a", "Name: "+transfer.Founder)
-	_, err := bulk.Import(t.Context(), p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(text), By: partition.By{Name: transfer.Founder}})
+		strings.ReplaceAll(stamped, "Name: cn=a", "Name: "+write.Founder)
+	_, err := bulk.Import(t.Context(), p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(text), By: partition.By{Name: write.Founder}})
 	must(t, err)
 	return p
 }
@@ -58,7 +58,7 @@ func importBy(t *testing.T, p *partition.Partition, way, text string) imported {
 	if !strings.HasPrefix(way, "branch") {
 		return runImport(t, p, o)
 	}
-	b, err := branches.Create(t.Context(), p, branches.Options{Name: "b"})
+	b, err := branch.Create(t.Context(), p, branch.Options{Name: "b"})
 	must(t, err)
 	o.Branch = b
 	r := runImport(t, p, o)

@@ -7,8 +7,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -34,10 +35,10 @@ func (im *importer) addAll(ctx context.Context) (res Result, err error) {
 	if err := im.l.Check(); err != nil {
 		return res, err
 	}
-	if err := configure.AddSuffixes(ctx, im.p, im.l.Suffixes()); err != nil {
+	if err := onlineschema.AddSuffixes(ctx, im.p, im.l.Suffixes()); err != nil {
 		return res, err
 	}
-	res, err = im.addTo(ctx, &target{update: im.p.Update, items: transfer.CommitSize(im.p), bytes: commitBytes}, im.accepted)
+	res, err = im.addTo(ctx, &target{update: of(im.p, write.Update), items: load.CommitSize(im.p), bytes: commitBytes}, im.accepted)
 	if err != nil {
 		err = im.incomplete(ctx, err, res.Done, im.accepted.n)
 	}

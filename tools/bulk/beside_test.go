@@ -16,8 +16,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
@@ -53,10 +57,7 @@ func TestImportBeside(t *testing.T) {
 
 func mustCheck(t *testing.T, p *partition.Partition) {
 	t.Helper()
-	_, err := maintain.Verify(t.Context(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
-		t.Errorf("%+v", f)
-		return nil
-	}})
+	_, err := verify.Verify(t.Context(), p, verify.Options{Found: func(f *verify.Finding) error { t.Errorf("%+v", f); return nil }})
 	if err != nil {
 		t.Error(err)
 	}
@@ -102,9 +103,8 @@ func describe(ctx context.Context, p *partition.Partition, name string, n int) e
 	if err != nil {
 		return err
 	}
-	_, err = p.Update(ctx, partition.By{}, func(tx *partition.Tx) error {
-		return tx.Modify(ctx, d, []op.Modification{{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{
-			Description: "description", Values: [][]byte{fmt.Append(nil, n)}}}})
+	_, err = write.Update(ctx, p, partition.By{}, func(tx *partition.Tx) error {
+		return tx.Modify(ctx, d, []op.Modification{{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: "description", Values: [][]byte{fmt.Append(nil, n)}}}})
 	})
 	return err
 }
@@ -116,13 +116,13 @@ func count(t *testing.T, p *partition.Partition, base string) (n int) {
 		t.Error(err)
 		return 0
 	}
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	at, err := s.Find(t.Context(), d)
 	if err != nil {
 		return 0 // the base does not exist yet
 	}
-	for _, err := range s.Search(t.Context(), partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+	for _, err := range search.Search(t.Context(), s, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
 		if err != nil {
 			t.Error(err)
 			return 0
@@ -200,10 +200,7 @@ func addEntry(t *testing.T, p *partition.Partition, name string, lines ...string
 		a, v, _ := strings.Cut(line, ": ")
 		as = append(as, op.PartialAttribute{Description: a, Values: [][]byte{[]byte(v)}})
 	}
-	if _, err := p.Update(t.Context(), partition.By{}, func(tx *partition.Tx) error {
-		_, err := tx.Add(t.Context(), d, as, false)
-		return err
-	}); err != nil {
+	if _, err := write.Update(t.Context(), p, partition.By{}, func(tx *partition.Tx) error { _, err := tx.Add(t.Context(), d, as, false); return err }); err != nil {
 		t.Error(err)
 	}
 }
@@ -225,7 +222,7 @@ func TestBadBeside(t *testing.T) {
 func TestReferencesBeside(t *testing.T) {
 	p := openMem(t)
 	mustImport(t, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(company(0))})
-	if err := configure.SetReference(t.Context(), p, configure.Reference{Attribute: "member", MustExist: true}, true); err != nil {
+	if err := onlineschema.SetReferences(t.Context(), p, []catalog.Reference{catalog.Reference{Attribute: "member", MustExist: true}}, true); err != nil {
 		t.Fatal(err)
 	}
 	_, people, _ := strings.Cut(company(350), "\ndn: uid=")
@@ -271,7 +268,7 @@ func TestOtherServers(t *testing.T) {
 	first := openWith(t, s, partition.Options{Create: true, Txn: quick})
 	second := openWith(t, s, partition.Options{Txn: quick})
 	for _, p := range []*partition.Partition{first, second} {
-		if err := configure.AddSuffixes(t.Context(), p, []string{"dc=example,dc=com"}); err != nil {
+		if err := onlineschema.AddSuffixes(t.Context(), p, []string{"dc=example,dc=com"}); err != nil {
 			t.Fatal(err)
 		}
 	}

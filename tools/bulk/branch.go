@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
 )
 
 // errOfBranch is the error of a record that an import into a branch refuses because it contains
@@ -17,7 +17,7 @@ var errOfBranch = errors.New("the schema and the settings of the directory canno
 // record, and applies nothing of that batch.
 func (c *changer) intoBranch(ctx context.Context) error {
 	var batch []item
-	size, most := 0, transfer.CommitSize(c.p)
+	size, most := 0, load.CommitSize(c.p)
 	for x := range c.o.items() {
 		if x.bad == nil && (x.defines() || x.configures()) {
 			x.bad = x.wrong(errOfBranch)

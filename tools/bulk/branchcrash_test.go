@@ -15,8 +15,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -68,8 +70,8 @@ func runImportCrash(t *testing.T, store table.Store, n int, seed uint64) (left i
 		c.o.Now = func() time.Time { return time.Now().AddDate(26, 0, 0) }
 	}
 	dying, f := c.open(store, seed)
-	must(t, configure.SetSuffixes(ctx, dying, []string{"dc=example,dc=com"}))
-	b, err := branches.Create(ctx, dying, branches.Options{Name: "b"})
+	must(t, onlineschema.SetSuffixes(ctx, dying, []string{"dc=example,dc=com"}))
+	b, err := branch.Create(ctx, dying, branch.Options{Name: "b"})
 	must(t, err)
 	if !embedded {
 		c.p, _ = c.open(store, 0)
@@ -95,7 +97,7 @@ func runImportCrash(t *testing.T, store table.Store, n int, seed uint64) (left i
 	return left
 }
 
-func importInto(t *testing.T, p *partition.Partition, b *branches.Branch, text string, again bool) error {
+func importInto(t *testing.T, p *partition.Partition, b *branch.Branch, text string, again bool) error {
 	_, err := bulk.Import(context.Background(), p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(text), Branch: b, Workers: 1,
 		Continue: again, Rejects: filepath.Join(t.TempDir(), "rejects")})
 	return err
@@ -106,31 +108,31 @@ func importInto(t *testing.T, p *partition.Partition, b *branches.Branch, text s
 func (c *importCrash) goOn(text string) (left int) {
 	c.t.Helper()
 	ctx := context.Background()
-	c.eventually("a commit in the branch", func(b *branches.Branch) error { return b.Describe(ctx, partition.By{}, "mine") })
-	c.eventually("a look at the branch", func(b *branches.Branch) (err error) { left, err = entriesOf(b.Snapshot(ctx)); return err })
-	c.eventually("the same import", func(b *branches.Branch) error {
+	c.eventually("a commit in the branch", func(b *branch.Branch) error { return b.Describe(ctx, partition.By{}, "mine") })
+	c.eventually("a look at the branch", func(b *branch.Branch) (err error) { left, err = entriesOf(b.Snapshot(ctx)); return err })
+	c.eventually("the same import", func(b *branch.Branch) error {
 		return importInto(c.t, c.p, b, text, true) // the branch already has some of the entries
 	})
-	if n, err := entriesOf(c.p.Snapshot(), nil); n != 0 || err != nil {
+	if n, err := entriesOf(state.Newest(c.p), nil); n != 0 || err != nil {
 		c.t.Errorf("before the merge: %d entries are seen, %v", n, err)
 	}
-	c.eventually("the merge", func(b *branches.Branch) error { _, err := b.Merge(ctx, partition.By{}); return err })
-	if n, err := entriesOf(c.p.Snapshot(), nil); n != c.want || err != nil {
+	c.eventually("the merge", func(b *branch.Branch) error { _, err := b.Merge(ctx, partition.By{}); return err })
+	if n, err := entriesOf(state.Newest(c.p), nil); n != c.want || err != nil {
 		c.t.Errorf("after the merge: %d entries of %d, %v", n, c.want, err)
 	}
 	mustCheck(c.t, c.p)
 	return left
 }
 
-func (c *importCrash) eventually(what string, do func(*branches.Branch) error) {
+func (c *importCrash) eventually(what string, do func(*branch.Branch) error) {
 	c.t.Helper()
 	var err error
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if err = c.p.CatchUp(context.Background()); err != nil {
 			continue
 		}
-		var b *branches.Branch
-		if b, err = branches.Find(c.p, "b"); err == nil {
+		var b *branch.Branch
+		if b, err = branch.Find(c.p, "b"); err == nil {
 			if err = do(b); err == nil {
 				return
 			}
@@ -146,7 +148,7 @@ func entriesOf(s *partition.Snapshot, err error) (n int, _ error) {
 	}
 	defer s.Close()
 	q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse("(|(uid=*)(ou=*)(dc=*))"), s.Schema())}
-	for _, err := range s.Search(context.Background(), q) {
+	for _, err := range search.Search(context.Background(), s, q) {
 		if err != nil {
 			return n, err
 		}

@@ -29,7 +29,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -73,7 +73,7 @@ type Options struct {
 	// the branch. An import of entries adds nothing to the branch if a record is malformed or
 	// of a kind that cannot be imported into a branch. If the branch refuses some entries, the
 	// import leaves all other entries in the branch.
-	Branch *branches.Branch
+	Branch *branch.Branch
 	// AllowFiles allows values that are read from files (see package ldif).
 	AllowFiles bool
 	// Report is called with every bad record, and Note with every other remark. Neither

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
@@ -99,7 +100,7 @@ func export(t testing.TB, p *partition.Partition, o bulk.ExportOptions) string {
 
 func exportAll(t testing.TB, p *partition.Partition, o bulk.ExportOptions) string {
 	t.Helper()
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	var b bytes.Buffer
 	_, err := bulk.Export(context.Background(), p, s, &b, o)

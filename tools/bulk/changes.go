@@ -10,7 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -44,7 +45,7 @@ func importChanges(ctx context.Context, p *partition.Partition, o *Options, firs
 			o.Suffixes = []string{add.Name} // as the first entry of a file without changetype
 		}
 	}
-	if err := configure.AddSuffixes(ctx, p, o.Suffixes); err != nil {
+	if err := onlineschema.AddSuffixes(ctx, p, o.Suffixes); err != nil {
 		return res, err
 	}
 	switch {
@@ -62,7 +63,7 @@ func importChanges(ctx context.Context, p *partition.Partition, o *Options, firs
 		err = o.ended(c.res)
 	}
 	if err != nil && c.res.Done == 0 && len(o.Suffixes) > 0 {
-		err = errors.Join(err, configure.SetSuffixes(context.WithoutCancel(ctx), p, before))
+		err = errors.Join(err, onlineschema.SetSuffixes(context.WithoutCancel(ctx), p, before))
 	}
 	return c.res, err
 }
@@ -122,19 +123,29 @@ func (c *changer) took(n int) {
 
 // updating returns the method that runs a transaction with the given first record. A
 // transaction that begins with a change of the schema needs another method.
-func (c *changer) updating(first *item) func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error) {
+func (c *changer) updating(first *item) update {
 	if first.ofSubschema() && c.o.Branch == nil {
-		return c.p.UpdateSchema
+		return of(c.p, onlineschema.UpdateSchema)
 	}
 	return c.update()
 }
 
 // update returns the method that runs a transaction, in the branch if there is one.
-func (c *changer) update() func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error) {
+func (c *changer) update() update {
 	if c.o.Branch != nil {
 		return c.o.Branch.Update
 	}
-	return c.p.Update
+	return of(c.p, write.Update)
+}
+
+// An update runs a transaction.
+type update = func(context.Context, partition.By, func(*partition.Tx) error) (table.Revision, error)
+
+// of returns the update that run makes of p.
+func of(p *partition.Partition, run func(context.Context, *partition.Partition, partition.By, func(*partition.Tx) error) (table.Revision, error)) update {
+	return func(ctx context.Context, by partition.By, fn func(*partition.Tx) error) (table.Revision, error) {
+		return run(ctx, p, by, fn)
+	}
 }
 
 // together applies all records in one transaction.
@@ -225,7 +236,7 @@ func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 		if len(changes) == 0 && len(r.Changes) > 0 {
 			return nil
 		}
-		return tx.Modify(ctx, name, changes)
+		return onlineschema.Modify(ctx, tx, name, changes)
 	case *op.ModifyDN:
 		return x.rename(ctx, tx, name, r)
 	}

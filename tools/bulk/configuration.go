@@ -15,8 +15,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -56,12 +57,12 @@ const mustExist = "mustExist"
 // configuration is the content of a record with the shared configuration.
 type configuration struct {
 	suffixes []string
-	indexes  []configure.Index
+	indexes  []catalog.Index
 	unique   []scope
-	refers   []configure.Reference
+	refers   []catalog.Reference
 	access   []partition.AccessRule
-	policy   []configure.PolicyAttribute // the default password policy; nil: none
-	isPolicy bool                        // the record has the class pwdPolicy
+	policy   []catalog.PolicyAttribute // the default password policy; nil: none
+	isPolicy bool                      // the record has the class pwdPolicy
 	// foreign is set if the record comes from another server. An import takes only references and
 	// the default policy from such a record. The policy is in the field policy, or in the entry whose name
 	// is in the field policyOf.
@@ -73,14 +74,14 @@ type configuration struct {
 
 // A scope is an attribute with the subtree in which its values are unique.
 type scope struct {
-	configure.Unique
+	catalog.Unique
 	name dn.DN // DN of the base; empty: everywhere
 }
 
 // writeConfiguration writes the shared configuration of a state. It leaves out a unique
 // attribute if the base entry of the attribute has no name, for example because it was deleted.
 func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snapshot) error {
-	rec := &ldif.Record{DN: configure.Name, Attributes: []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte(configClass)}}}}
+	rec := &ldif.Record{DN: catalog.ConfigName, Attributes: []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte(configClass)}}}}
 	value := func(attribute, text string) {
 		if last := &rec.Attributes[len(rec.Attributes)-1]; last.Description == attribute {
 			last.Values = append(last.Values, []byte(text))
@@ -88,14 +89,14 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 		}
 		rec.Attributes = append(rec.Attributes, op.PartialAttribute{Description: attribute, Values: [][]byte{[]byte(text)}})
 	}
-	c := transfer.Config(s)
+	c := s.Config()
 	for _, x := range c.Suffixes {
 		value(contextsOf, x)
 	}
 	for _, x := range c.Indexes {
 		value(indexOf, x.Attribute+" "+string(x.Layout))
 	}
-	for _, u := range transfer.Unique(s) {
+	for _, u := range s.Unique() {
 		text := u.Attribute
 		if u.Base != entry.Root {
 			name, err := s.Name(ctx, u.Base)
@@ -106,7 +107,7 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 		}
 		value(uniqueOf, text)
 	}
-	for _, r := range transfer.References(s) {
+	for _, r := range s.Catalog.Header.References {
 		text := r.Attribute
 		if r.MustExist {
 			text += " " + mustExist
@@ -120,7 +121,7 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 	if err != nil {
 		return err
 	}
-	policy, err := configure.PolicyAt(ctx, s)
+	policy, err := s.Catalog.PolicyAt(ctx, s.Reader)
 	if err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func (x *item) configures() bool {
 	if err != nil {
 		return false
 	}
-	return configure.Is(name) && x.isOurs() || x.foreignConfig(name)
+	return catalog.IsConfig(name) && x.isOurs() || x.foreignConfig(name)
 }
 
 // isOurs reports whether a record has the class of the shared configuration.
@@ -225,7 +226,7 @@ func (c *configuration) take(attribute, value string) error {
 		if len(fields) != 2 {
 			return errors.New(`expected an attribute and its layout, "row" or "column"`)
 		}
-		c.indexes = append(c.indexes, configure.Index{Attribute: fields[0], Layout: configure.Layout(fields[1])})
+		c.indexes = append(c.indexes, catalog.Index{Attribute: fields[0], Layout: catalog.Layout(fields[1])})
 		return nil
 	case uniqueOf:
 		u, err := parseScope(value)
@@ -235,7 +236,7 @@ func (c *configuration) take(attribute, value string) error {
 		if len(fields) == 0 || len(fields) > 2 || len(fields) == 2 && fields[1] != mustExist {
 			return errors.New("expected an attribute, and perhaps " + mustExist)
 		}
-		c.refers = append(c.refers, configure.Reference{Attribute: fields[0], MustExist: len(fields) == 2})
+		c.refers = append(c.refers, catalog.Reference{Attribute: fields[0], MustExist: len(fields) == 2})
 		return nil
 	case strings.ToLower(accessOf):
 		r, err := parseAccess(value)
@@ -243,7 +244,7 @@ func (c *configuration) take(attribute, value string) error {
 		return err
 	}
 	if i := slices.IndexFunc(account.Attributes, func(name string) bool { return strings.EqualFold(name, attribute) }); i >= 0 {
-		c.policy = configure.AddPolicyValue(c.policy, account.Attributes[i], value)
+		c.policy = catalog.AddPolicyValue(c.policy, account.Attributes[i], value)
 		return nil
 	}
 	return fmt.Errorf("not an attribute of %s", configurations)
@@ -254,14 +255,14 @@ func (c *configuration) checkPolicy() error {
 	if c.policy == nil && !c.isPolicy {
 		return nil
 	}
-	values := func(name string) []string { return configure.PolicyValues(c.policy, name) }
+	values := func(name string) []string { return catalog.PolicyValues(c.policy, name) }
 	switch {
 	case !c.isPolicy:
 		return fmt.Errorf("%s is allowed only with objectClass %s", c.policy[0].Name, policyClass)
 	case values("pwdAttribute") == nil:
 		return fmt.Errorf("objectClass %s requires pwdAttribute", policyClass)
 	}
-	_, err := account.ParseDefault(configure.Name, values)
+	_, err := account.ParseDefault(catalog.ConfigName, values)
 	return err
 }
 
@@ -298,15 +299,15 @@ func parseScope(value string) (u scope, err error) {
 // before it loads entries.
 type configured struct {
 	p       *partition.Partition
-	indexes []configure.Index // the indexes before the import; nil: unchanged
-	unique  []configure.Unique
-	refers  []configure.Reference  // references that were made
-	ended   []configure.Reference  // references that were ended
+	indexes []catalog.Index // the indexes before the import; nil: unchanged
+	unique  []catalog.Unique
+	refers  []catalog.Reference    // references that were made
+	ended   []catalog.Reference    // references that were ended
 	scopes  map[entry.ID]dn.DN     // names of the bases of unique attributes
 	access  bool                   // access rules were set
 	rules   []partition.AccessRule // the access rules before
 	policy  bool                   // the default password policy was set
-	before  []configure.PolicyAttribute
+	before  []catalog.PolicyAttribute
 	// policyOf is the name of the entry that becomes the default password policy.
 	policyOf string
 }
@@ -365,8 +366,8 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 // The method "replace" sets the indexes. In a directory without entries it first ends the
 // references that the record lacks, because a reference needs its index.
 func (d *configured) replace(ctx context.Context, c *configuration, o *Options) error {
-	s := d.p.Snapshot()
-	empty, err := transfer.Empty(ctx, s)
+	s := state.Newest(d.p)
+	empty, err := s.Empty(ctx)
 	s.Close()
 	if err != nil {
 		return err
@@ -381,8 +382,8 @@ func (d *configured) replace(ctx context.Context, c *configuration, o *Options) 
 	if slices.Equal(before, want) {
 		return nil
 	}
-	d.indexes = append([]configure.Index{}, before...)
-	return configure.SetIndexes(ctx, d.p, want)
+	d.indexes = append([]catalog.Index{}, before...)
+	return onlineschema.SetIndexes(ctx, d.p, want)
 }
 
 // The method "add" adds what another record of the same server says.
@@ -400,33 +401,33 @@ func (d *configured) indexReferences(ctx context.Context, c *configuration, o *O
 	before := d.p.Config().Indexes
 	s := d.p.Schema()
 	want := slices.Clone(before)
-	c.refers = slices.DeleteFunc(c.refers, func(r configure.Reference) bool {
+	c.refers = slices.DeleteFunc(c.refers, func(r catalog.Reference) bool {
 		t := s.Attribute(r.Attribute)
 		if t == nil || !t.NamesEntries() || t.NoUserModification {
 			o.Note(fmt.Sprintf("the values of %s follow the entries that they name there, and not here: the attribute is unknown, or its values are not names", r.Attribute))
 			return true
 		}
-		if !slices.ContainsFunc(want, func(x configure.Index) bool { return s.Attribute(x.Attribute) == t }) {
-			want = append(want, configure.Index{Attribute: t.Name(), Layout: configure.ColumnLayout})
+		if !slices.ContainsFunc(want, func(x catalog.Index) bool { return s.Attribute(x.Attribute) == t }) {
+			want = append(want, catalog.Index{Attribute: t.Name(), Layout: catalog.ColumnLayout})
 		}
 		return false
 	})
 	if len(want) == len(before) {
 		return nil
 	}
-	d.indexes = append([]configure.Index{}, before...)
-	return configure.SetIndexes(ctx, d.p, want)
+	d.indexes = append([]catalog.Index{}, before...)
+	return onlineschema.SetIndexes(ctx, d.p, want)
 }
 
 // lacking returns the present indexes, followed by the additional indexes whose attributes
 // have no index at present. It writes a note if the present index and the additional index of
 // an attribute have different layouts.
-func (d *configured) lacking(present, additional []configure.Index, o *Options) []configure.Index {
+func (d *configured) lacking(present, additional []catalog.Index, o *Options) []catalog.Index {
 	s := d.p.Schema()
 	want := slices.Clone(present)
 	for _, x := range additional {
 		t := s.Attribute(x.Attribute)
-		i := slices.IndexFunc(present, func(y configure.Index) bool { return t != nil && s.Attribute(y.Attribute) == t })
+		i := slices.IndexFunc(present, func(y catalog.Index) bool { return t != nil && s.Attribute(y.Attribute) == t })
 		switch {
 		case i < 0:
 			want = append(want, x)
@@ -441,11 +442,11 @@ func (d *configured) lacking(present, additional []configure.Index, o *Options) 
 // entry of that name exists. Otherwise the base has yet to be imported, and has the
 // UUID in the record.
 func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
-	there, err := configure.UniqueAttributes(d.p)
+	there, err := onlineschema.Unique(d.p)
 	if err != nil {
 		return err
 	}
-	s := d.p.Snapshot()
+	s := state.Newest(d.p)
 	defer s.Close()
 	for _, u := range c.unique {
 		t := d.p.Schema().Attribute(u.Attribute)
@@ -457,12 +458,12 @@ func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
 			}
 			d.scopes[u.Base] = u.name
 		}
-		if slices.ContainsFunc(there, func(y configure.Unique) bool {
+		if slices.ContainsFunc(there, func(y catalog.Unique) bool {
 			return t != nil && d.p.Schema().Attribute(y.Attribute) == t && y.Base == u.Base
 		}) {
 			continue
 		}
-		if err := configure.SetUnique(ctx, d.p, u.Unique, true); err != nil {
+		if err := onlineschema.SetUnique(ctx, d.p, []catalog.Unique{u.Unique}, true); err != nil {
 			return err
 		}
 		d.unique = append(d.unique, u.Unique)
@@ -472,12 +473,12 @@ func (d *configured) makeUnique(ctx context.Context, c *configuration) error {
 
 // endReferences ends the references that are not in the record.
 func (d *configured) endReferences(ctx context.Context, c *configuration) error {
-	there, err := configure.References(d.p)
+	there, err := onlineschema.References(d.p)
 	for _, r := range there {
 		if slices.Contains(c.refers, r) {
 			continue
 		}
-		if err := configure.SetReference(ctx, d.p, r, false); err != nil {
+		if err := onlineschema.SetReferences(ctx, d.p, []catalog.Reference{r}, false); err != nil {
 			return err
 		}
 		d.ended = append(d.ended, r)
@@ -488,16 +489,16 @@ func (d *configured) endReferences(ctx context.Context, c *configuration) error 
 // makeFollow makes attributes references: when an entry is renamed or moved, the values
 // that name the entry change too.
 func (d *configured) makeFollow(ctx context.Context, c *configuration) error {
-	there, err := configure.References(d.p)
+	there, err := onlineschema.References(d.p)
 	if err != nil {
 		return err
 	}
 	for _, r := range c.refers {
 		t := d.p.Schema().Attribute(r.Attribute)
-		if slices.ContainsFunc(there, func(o configure.Reference) bool { return t != nil && d.p.Schema().Attribute(o.Attribute) == t }) {
+		if slices.ContainsFunc(there, func(o catalog.Reference) bool { return t != nil && d.p.Schema().Attribute(o.Attribute) == t }) {
 			continue
 		}
-		if err := configure.SetReference(ctx, d.p, r, true); err != nil {
+		if err := onlineschema.SetReferences(ctx, d.p, []catalog.Reference{r}, true); err != nil {
 			return err
 		}
 		d.refers = append(d.refers, r)
@@ -511,8 +512,8 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 	if c.access == nil {
 		return nil
 	}
-	return configure.SetAccess(ctx, d.p, partition.By{}, func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
-		empty, err := transfer.Empty(ctx, s)
+	return onlineschema.SetAccess(ctx, d.p, partition.By{}, func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+		empty, err := s.Empty(ctx)
 		if err != nil || old != nil && !empty {
 			return old, err
 		}
@@ -526,8 +527,8 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 // with which the store was made. If the record only names the entry of the policy, setPolicy
 // changes nothing, and givenPolicies sets the policy later.
 func (d *configured) setPolicy(ctx context.Context, c *configuration) error {
-	return configure.SetPolicy(ctx, d.p, partition.By{}, func(s *partition.Snapshot, old []configure.PolicyAttribute) ([]configure.PolicyAttribute, error) {
-		empty, err := transfer.Empty(ctx, s)
+	return onlineschema.SetPolicy(ctx, d.p, partition.By{}, func(s *partition.Snapshot, old []catalog.PolicyAttribute) ([]catalog.PolicyAttribute, error) {
+		empty, err := s.Empty(ctx)
 		if err != nil || old != nil && !empty {
 			return old, err
 		}
@@ -542,13 +543,13 @@ func (d *configured) setPolicy(ctx context.Context, c *configuration) error {
 // takeBack undoes the changes of the configuration after an import has failed.
 func (d *configured) takeBack(ctx context.Context) (err error) {
 	for _, u := range slices.Backward(d.unique) {
-		if err := configure.SetUnique(ctx, d.p, u, false); err != nil {
+		if err := onlineschema.SetUnique(ctx, d.p, []catalog.Unique{u}, false); err != nil {
 			return fmt.Errorf("%s stays unique: %w", u.Attribute, err)
 		}
 	}
 	d.unique = nil
 	for _, r := range slices.Backward(d.refers) {
-		if err := configure.SetReference(ctx, d.p, r, false); err != nil {
+		if err := onlineschema.SetReferences(ctx, d.p, []catalog.Reference{r}, false); err != nil {
 			return fmt.Errorf("the values of %s continue to follow entries: %w", r.Attribute, err)
 		}
 	}
@@ -556,31 +557,31 @@ func (d *configured) takeBack(ctx context.Context) (err error) {
 	defer func() {
 		for _, r := range d.ended { // when their indexes are there again
 			if err == nil {
-				err = configure.SetReference(ctx, d.p, r, true)
+				err = onlineschema.SetReferences(ctx, d.p, []catalog.Reference{r}, true)
 			}
 		}
 	}()
 	if d.access {
 		old := func(*partition.Snapshot, []partition.AccessRule) ([]partition.AccessRule, error) { return d.rules, nil }
-		if err := configure.SetAccess(ctx, d.p, partition.By{}, old); err != nil {
-			return fmt.Errorf("the access rules of %s stay: %w", configure.Name, err)
+		if err := onlineschema.SetAccess(ctx, d.p, partition.By{}, old); err != nil {
+			return fmt.Errorf("the access rules of %s stay: %w", catalog.ConfigName, err)
 		}
 		d.access = false
 	}
 	if d.policy {
-		old := func(*partition.Snapshot, []configure.PolicyAttribute) ([]configure.PolicyAttribute, error) {
+		old := func(*partition.Snapshot, []catalog.PolicyAttribute) ([]catalog.PolicyAttribute, error) {
 			return d.before, nil
 		}
-		if err := configure.SetPolicy(ctx, d.p, partition.By{}, old); err != nil {
-			return fmt.Errorf("the password policy of %s stays: %w", configure.Name, err)
+		if err := onlineschema.SetPolicy(ctx, d.p, partition.By{}, old); err != nil {
+			return fmt.Errorf("the password policy of %s stays: %w", catalog.ConfigName, err)
 		}
 		d.policy = false
 	}
 	if d.indexes == nil {
 		return nil
 	}
-	if err := configure.SetIndexes(ctx, d.p, d.indexes); err != nil {
-		return fmt.Errorf("the indexes of %s stay: %w", configure.Name, err)
+	if err := onlineschema.SetIndexes(ctx, d.p, d.indexes); err != nil {
+		return fmt.Errorf("the indexes of %s stay: %w", catalog.ConfigName, err)
 	}
 	d.indexes = nil
 	return nil

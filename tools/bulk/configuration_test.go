@@ -8,7 +8,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
@@ -18,23 +20,21 @@ func configured(t *testing.T) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
 	p := openMem(t)
-	must(t, configure.AddSuffixes(ctx, p, []string{"o=empty"}))
+	must(t, onlineschema.AddSuffixes(ctx, p, []string{"o=empty"}))
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(3))}, Suffixes: []string{"dc=example,dc=com"}})
-	must(t, configure.SetIndexes(ctx, p, []configure.Index{{Attribute: "uid", Layout: configure.ColumnLayout}, {Attribute: "mail", Layout: configure.ColumnLayout},
-		{Attribute: "title", Layout: configure.RowLayout}, {Attribute: "manager", Layout: configure.ColumnLayout},
-		{Attribute: "seeAlso", Layout: configure.ColumnLayout}}))
-	must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "uid"}, true))
-	s := p.Snapshot()
+	must(t, onlineschema.SetIndexes(ctx, p, []catalog.Index{{Attribute: "uid", Layout: catalog.ColumnLayout}, {Attribute: "mail", Layout: catalog.ColumnLayout}, {Attribute: "title", Layout: catalog.RowLayout}, {Attribute: "manager", Layout: catalog.ColumnLayout}, {Attribute: "seeAlso", Layout: catalog.ColumnLayout}}))
+	must(t, onlineschema.SetUnique(ctx, p, []catalog.Unique{catalog.Unique{Attribute: "uid"}}, true))
+	s := state.Newest(p)
 	defer s.Close()
 	name, err := dn.Parse("ou=people,dc=example,dc=com")
 	must(t, err)
 	at, err := s.Find(ctx, name)
 	must(t, err)
-	must(t, configure.SetUnique(ctx, p, configure.Unique{Attribute: "mail", Base: at.ID}, true))
-	must(t, configure.SetReference(ctx, p, configure.Reference{Attribute: "manager"}, true))
-	must(t, configure.SetReference(ctx, p, configure.Reference{Attribute: "seeAlso", MustExist: true}, true))
-	must(t, configure.SetPolicy(ctx, p, partition.By{}, func(*partition.Snapshot, []configure.PolicyAttribute) ([]configure.PolicyAttribute, error) {
-		return []configure.PolicyAttribute{{Name: "pwdAttribute", Values: []string{"userPassword"}}, {Name: "pwdQuality", Values: []string{"classes 3", "upper 1"}}}, nil
+	must(t, onlineschema.SetUnique(ctx, p, []catalog.Unique{catalog.Unique{Attribute: "mail", Base: at.ID}}, true))
+	must(t, onlineschema.SetReferences(ctx, p, []catalog.Reference{catalog.Reference{Attribute: "manager"}}, true))
+	must(t, onlineschema.SetReferences(ctx, p, []catalog.Reference{catalog.Reference{Attribute: "seeAlso", MustExist: true}}, true))
+	must(t, onlineschema.SetPolicy(ctx, p, partition.By{}, func(*partition.Snapshot, []catalog.PolicyAttribute) ([]catalog.PolicyAttribute, error) {
+		return []catalog.PolicyAttribute{{Name: "pwdAttribute", Values: []string{"userPassword"}}, {Name: "pwdQuality", Values: []string{"classes 3", "upper 1"}}}, nil
 	}))
 	return p
 }
@@ -115,22 +115,22 @@ objectClass: organization
 
 `)}})
 	c := p.Config()
-	if len(c.Indexes) != n+1 || !slices.Contains(c.Indexes, configure.Index{Attribute: "title", Layout: configure.RowLayout}) || len(c.Suffixes) != 2 {
+	if len(c.Indexes) != n+1 || !slices.Contains(c.Indexes, catalog.Index{Attribute: "title", Layout: catalog.RowLayout}) || len(c.Suffixes) != 2 {
 		t.Errorf("%+v", c)
 	}
 	if len(r.notes) != 1 || !strings.Contains(r.notes[0], "uid keeps its layout column") {
 		t.Errorf("notes: %q", r.notes)
 	}
-	us, err := configure.UniqueAttributes(p)
+	us, err := onlineschema.Unique(p)
 	must(t, err)
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
 	at, err := s.Find(context.Background(), mustDN(t, "ou=people,dc=example,dc=com"))
 	must(t, err)
-	if len(us) != 2 || !slices.Contains(us, configure.Unique{Attribute: "mail", Base: at.ID}) {
+	if len(us) != 2 || !slices.Contains(us, catalog.Unique{Attribute: "mail", Base: at.ID}) {
 		t.Errorf("unique: %+v", us)
 	}
-	if all, err := configure.References(p); err != nil || !slices.Equal(all, []configure.Reference{{Attribute: "member"}}) {
+	if all, err := onlineschema.References(p); err != nil || !slices.Equal(all, []catalog.Reference{{Attribute: "member"}}) {
 		t.Errorf("references: %+v, %v", all, err)
 	}
 }
@@ -193,7 +193,7 @@ func TestConfigurationBesideDefinitions(t *testing.T) {
 	for _, head := range []string{definitions + configuration, configuration + definitions} {
 		p := openMem(t)
 		mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", head+entries)}})
-		us, err := configure.UniqueAttributes(p)
+		us, err := onlineschema.Unique(p)
 		must(t, err)
 		if len(us) != 1 || us[0].Attribute != "floors" {
 			t.Errorf("%+v", us)

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 )
 
 // ExportOptions are the options of Export.
@@ -65,9 +66,9 @@ func Export(ctx context.Context, p *partition.Partition, s *partition.Snapshot, 
 			return 0, err
 		}
 	}
-	entries := transfer.Walk(ctx, s, q)
+	entries := search.Walk(ctx, s, q)
 	if o.Lost != nil {
-		entries = transfer.Salvage(ctx, s, o.Lost)
+		entries = verify.Salvage(ctx, s, o.Lost)
 	}
 	n := 0
 	for r, err := range entries {

@@ -13,7 +13,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
@@ -48,7 +49,7 @@ func TestImportFigures(t *testing.T) {
 			c.o.Files = []string{text}
 			if c.branch {
 				var err error
-				c.o.Branch, err = branches.Create(t.Context(), p, branches.Options{Name: "import"})
+				c.o.Branch, err = branch.Create(t.Context(), p, branch.Options{Name: "import"})
 				must(t, err)
 			} else {
 				c.o.Suffixes = []string{"dc=example,dc=com"}
@@ -137,7 +138,7 @@ func (x *importClients) do(name string, writes bool) {
 		x.t.Error(err)
 		return
 	}
-	s := x.p.Snapshot()
+	s := state.Newest(x.p)
 	defer s.Close()
 	found, err := s.Find(x.t.Context(), d)
 	if err == nil {

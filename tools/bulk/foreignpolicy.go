@@ -12,7 +12,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 )
 
 // policyClass389 is the class of password policies of 389 Directory Server. besides389
@@ -147,17 +149,17 @@ func (x *item) foreignConfiguration() *configuration {
 	if switched := values("nsslapd-pluginEnabled"); len(switched) == 0 || strings.EqualFold(switched[0], "on") {
 		for _, v := range append(values(slapdRefint), values(refint389)...) {
 			for _, name := range strings.Fields(v) {
-				c.refers = append(c.refers, configure.Reference{Attribute: name})
+				c.refers = append(c.refers, catalog.Reference{Attribute: name})
 			}
 		}
 	}
 	c.noPolicy = !slices.ContainsFunc(x.Attributes, func(a op.PartialAttribute) bool { return account.Is389(a.Description) })
 	policy, left := account.From389(values)
 	for _, v := range policy {
-		c.policy = configure.AddPolicyValue(c.policy, v.Name, v.Value)
+		c.policy = catalog.AddPolicyValue(c.policy, v.Name, v.Value)
 	}
 	for _, text := range left {
-		c.notes = append(c.notes, "the password policy of "+configure.Name+" is taken without "+text)
+		c.notes = append(c.notes, "the password policy of "+catalog.ConfigName+" is taken without "+text)
 	}
 	for _, v := range values("nsslapd-pwpolicy-local") {
 		if strings.EqualFold(v, "off") {
@@ -215,7 +217,7 @@ func (g *givenPolicies) settle(ctx context.Context, p *partition.Partition, o *O
 	if g.standard == "" {
 		return nil
 	}
-	return configure.SetPolicy(ctx, p, o.By, func(s *partition.Snapshot, old []configure.PolicyAttribute) ([]configure.PolicyAttribute, error) {
+	return onlineschema.SetPolicy(ctx, p, o.By, func(s *partition.Snapshot, old []catalog.PolicyAttribute) ([]catalog.PolicyAttribute, error) {
 		values, err := policyAt(ctx, s, g.standard)
 		if err != nil || values == nil {
 			o.Note(fmt.Sprintf("the file has no entry for the default password policy %q, so the directory keeps its own", g.standard))
@@ -223,7 +225,7 @@ func (g *givenPolicies) settle(ctx context.Context, p *partition.Partition, o *O
 		}
 		c := &configuration{isPolicy: true}
 		for _, v := range values {
-			c.policy = configure.AddPolicyValue(c.policy, v.Name, v.Value)
+			c.policy = catalog.AddPolicyValue(c.policy, v.Name, v.Value)
 		}
 		if err := c.checkPolicy(); err != nil {
 			o.Note(fmt.Sprintf("the default password policy %q cannot be used, so the directory keeps its own: %v", g.standard, err))
@@ -238,7 +240,7 @@ const subentryName = "nsPwPolicy"
 
 // addSubentry adds a subentry to a subtree, with the policy that a CoS template names.
 func addSubentry(ctx context.Context, p *partition.Partition, o *Options, subtree, template string) error {
-	_, err := p.Update(ctx, o.By, func(tx *partition.Tx) error {
+	_, err := write.Update(ctx, p, o.By, func(tx *partition.Tx) error {
 		policy, err := policyOfTemplate(ctx, &tx.Snapshot, template)
 		if err != nil {
 			return err

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
@@ -162,9 +163,9 @@ pwdPolicySubentry: cn=strict,ou=policies,dc=example,dc=com
 func TestPoliciesOfSlapd(t *testing.T) {
 	p := openMem(t)
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", overlay+entriesSlapd)}})
-	s := p.Snapshot()
+	s := state.Newest(p)
 	defer s.Close()
-	d := configure.DefaultPolicy(s)
+	d := s.Catalog.Policy
 	if d == nil || len(d.Attributes) != 3 || d.Attributes[2].Name != "pwdMaxFailure" || d.Attributes[2].Values[0] != "4" {
 		t.Errorf("the default: %+v", d)
 	}
@@ -194,8 +195,8 @@ func TestDefaultIsKept(t *testing.T) {
 		overlay + strings.TrimPrefix(entriesSlapd, "dn: dc=example,dc=com\nobjectClass: domain\n\n"),
 	} {
 		mustImport(t, p, bulk.Options{Files: []string{file(t, "b.ldif", text)}})
-		s := p.Snapshot()
-		if d := configure.DefaultPolicy(s); d == nil || d.Attributes[2].Values[0] != "7" {
+		s := state.Newest(p)
+		if d := s.Catalog.Policy; d == nil || d.Attributes[2].Values[0] != "7" {
 			t.Errorf("the default: %+v", d)
 		}
 		s.Close()
@@ -240,7 +241,7 @@ referint-membership-attr: member
 		t.Run(name, func(t *testing.T) {
 			p := openMem(t)
 			r := mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", c.text)}})
-			all, err := configure.References(p)
+			all, err := onlineschema.References(p)
 			must(t, err)
 			var got []string
 			for _, x := range all {

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -97,7 +97,7 @@ func (o *Options) head() (h head) {
 type importer struct {
 	o       *Options
 	p       *partition.Partition
-	l       *transfer.Loader
+	l       *load.Loader
 	rejects rejects
 	wait    spool // entries whose parent has not been read yet
 	tally   *tally
@@ -126,7 +126,7 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	var rules givenRules
 	policies := givenPolicies{standard: c.policyOf}
 	if err == nil {
-		res, err = load(ctx, p, o, h.records(), c.scopes, &rules, &policies)
+		res, err = loadAlone(ctx, p, o, h.records(), c.scopes, &rules, &policies)
 	}
 	if res.Revision != 0 && (c.access || len(rules.all) > 0) {
 		err = errors.Join(err, rules.settle(ctx, p, o.Note))
@@ -141,19 +141,19 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 	return res, err
 }
 
-// load imports the entries. It skips the first records, as many as the parameter skip says. If
-// a bulk load is possible, it makes them visible together. If not (see Options.Beside), load
+// loadAlone imports the entries. It skips the first records, as many as the parameter skip says. If
+// a bulk load is possible, it makes them visible together. If not (see Options.Beside), loadAlone
 // usually adds them to a branch, whose merge makes them visible. With Options.Batches, and for
 // ImportEntries, it adds them without a branch instead, and they become visible batch by batch.
-func load(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules, policies *givenPolicies) (Result, error) {
-	lo := transfer.LoadOptions{
+func loadAlone(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules, policies *givenPolicies) (Result, error) {
+	lo := load.Options{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
 		Progress: o.Progress.finishing, CheckOnly: o.Beside,
 	}
-	l, err := transfer.Load(ctx, p, lo)
+	l, err := load.Load(ctx, p, lo)
 	if (partition.Is(err, partition.Busy) || errors.Is(err, partition.ErrBranches)) && !o.Together {
 		lo.CheckOnly = true
-		l, err = transfer.Load(ctx, p, lo)
+		l, err = load.Load(ctx, p, lo)
 	}
 	if err != nil {
 		return Result{}, err
@@ -222,7 +222,7 @@ func interrupted(ctx context.Context, err error) error {
 // linked in file order: each batch waits until the previous batch has been linked.
 type batch struct {
 	items    []item
-	prepared []*transfer.Loading
+	prepared []*load.Loading
 	bad      []error
 	turn     <-chan struct{}
 	next     chan struct{}
@@ -294,7 +294,7 @@ func (im *importer) read(ctx context.Context, batches chan<- *batch) {
 
 // work does the steps of a Loader for a batch.
 func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
-	b.prepared, b.bad = make([]*transfer.Loading, len(b.items)), make([]error, len(b.items))
+	b.prepared, b.bad = make([]*load.Loading, len(b.items)), make([]error, len(b.items))
 	for i := range b.items {
 		b.prepared[i], b.bad[i] = im.prepare(s, &b.items[i])
 	}
@@ -324,7 +324,7 @@ func (im *importer) work(ctx context.Context, s *cleaner, b *batch) error {
 // link finds the parents of a batch's entries, and returns the entries whose parent exists. If
 // im.accepted is set, link adds these entries to im.accepted instead of returning them. It puts
 // the entries whose parent does not exist yet into im.wait, and reports bad records.
-func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, error) {
+func (im *importer) link(ctx context.Context, b *batch) ([]*load.Loading, error) {
 	ready := b.prepared[:0]
 	for i := range b.items {
 		x, e, err := &b.items[i], b.prepared[i], b.bad[i]
@@ -351,7 +351,7 @@ func (im *importer) link(ctx context.Context, b *batch) ([]*transfer.Loading, er
 }
 
 // note counts a linked entry that the store has already.
-func (im *importer) note(e *transfer.Loading) {
+func (im *importer) note(e *load.Loading) {
 	if e.There() {
 		im.there++
 	}
@@ -380,7 +380,7 @@ func (im *importer) refuse(x *item, err error) error {
 func exists(p *partition.Error) bool { return p != nil && p.Problem == partition.EntryExists }
 
 // prepare does the part of the work on a record that can be done in any order.
-func (im *importer) prepare(s *cleaner, x *item) (*transfer.Loading, error) {
+func (im *importer) prepare(s *cleaner, x *item) (*load.Loading, error) {
 	if x.bad != nil {
 		return nil, x.bad
 	}
@@ -397,7 +397,7 @@ func (im *importer) prepare(s *cleaner, x *item) (*transfer.Loading, error) {
 	if err != nil {
 		return nil, x.wrong(fmt.Errorf("the name is not a DN: %w", err))
 	}
-	if subschema.Is(name) {
+	if catalog.IsSubschema(name) {
 		return nil, x.wrong(errLateDefinitions)
 	}
 	if x.configures() {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
@@ -334,11 +334,7 @@ jpegPhoto:: /9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAP//////////////////////////////////
 		}
 	}
 	found := 0
-	_, err = maintain.Verify(context.Background(), p, maintain.VerifyOptions{Found: func(f *maintain.Finding) error {
-		found++
-		t.Error(f)
-		return nil
-	}})
+	_, err = verify.Verify(context.Background(), p, verify.Options{Found: func(f *verify.Finding) error { found++; t.Error(f); return nil }})
 	must(t, err)
 }
 

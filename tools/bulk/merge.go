@@ -11,9 +11,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -58,7 +58,7 @@ func (im *importer) mergeAll(ctx context.Context) (res Result, err error) {
 	}
 	// The naming contexts must be added before the branch is created, because a branch
 	// with entries cannot be merged after a change of the settings.
-	if err := configure.AddSuffixes(ctx, im.p, im.l.Suffixes()); err != nil {
+	if err := onlineschema.AddSuffixes(ctx, im.p, im.l.Suffixes()); err != nil {
 		return res, err
 	}
 	b, to, err := im.openBranch(ctx)
@@ -90,7 +90,7 @@ func (im *importer) mergeAll(ctx context.Context) (res Result, err error) {
 
 // unmerged returns the error of an import whose branch could not be merged.
 func unmerged(name string, n int, err error) error {
-	var conflict *branches.ConflictError
+	var conflict *branch.ConflictError
 	if !errors.As(err, &conflict) {
 		return fmt.Errorf("merging the branch %s, which has the %d entries: %w", name, n, err)
 	}
@@ -100,12 +100,11 @@ func unmerged(name string, n int, err error) error {
 // openBranch returns the branch of the import, and creates it if necessary. If the branch
 // exists, an earlier run of the import did not merge it. The target then counts the entries that
 // the earlier run added as its own.
-func (im *importer) openBranch(ctx context.Context) (*branches.Branch, *target, error) {
+func (im *importer) openBranch(ctx context.Context) (*branch.Branch, *target, error) {
 	name := im.branchName()
-	b, err := branches.Find(im.p, name)
+	b, err := branch.Find(im.p, name)
 	if partition.Is(err, partition.NoSuchEntry) {
-		b, err = branches.Create(ctx, im.p, branches.Options{Name: name, By: im.o.By,
-			Description: fmt.Sprintf("import of %s, %d entries", strings.Join(im.o.Files, " "), im.accepted.n)})
+		b, err = branch.Create(ctx, im.p, branch.Options{Name: name, By: im.o.By, Description: fmt.Sprintf("import of %s, %d entries", strings.Join(im.o.Files, " "), im.accepted.n)})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -128,8 +127,8 @@ func (im *importer) openBranch(ctx context.Context) (*branches.Branch, *target, 
 }
 
 // intoBranch returns a branch as a target.
-func intoBranch(p *partition.Partition, b *branches.Branch) *target {
-	return &target{update: b.Update, items: transfer.CommitSize(p), bytes: commitBytes}
+func intoBranch(p *partition.Partition, b *branch.Branch) *target {
+	return &target{update: b.Update, items: load.CommitSize(p), bytes: commitBytes}
 }
 
 // entriesIntoBranch adds the entries of files to a branch that the user has made. As in

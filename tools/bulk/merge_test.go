@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
@@ -34,13 +34,13 @@ func (w *importWorld) options() bulk.Options {
 
 // interrupted ends an import when some of its entries are in its branch. It returns the
 // branch.
-func (w *importWorld) interrupted() *branches.Branch {
+func (w *importWorld) interrupted() *branch.Branch {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
 	defer cancel()
 	go func() {
 		for ctx.Err() == nil {
-			for _, b := range branches.All(w.p) {
+			for _, b := range branch.All(w.p) {
 				if i, err := b.Info(ctx); err == nil && i.Commits > 0 {
 					cancel()
 				}
@@ -48,7 +48,7 @@ func (w *importWorld) interrupted() *branches.Branch {
 		}
 	}()
 	r, err := bulk.Import(ctx, w.p, w.options())
-	all := branches.All(w.p)
+	all := branch.All(w.p)
 	if err == nil || r.Done != 0 || len(all) != 1 || !strings.HasPrefix(all[0].Name(), "import-people.ldif-") ||
 		!strings.Contains(err.Error(), "interrupted: ") || !strings.Contains(err.Error(), all[0].Name()) {
 		w.Fatalf("%+v, %v, %d branches", r, err, len(all))
@@ -82,8 +82,8 @@ func TestImportGoesOn(t *testing.T) {
 			if err != nil || r.Done != 5000 || len(w.notes) != 1 || !strings.Contains(w.notes[0], "continues in the branch "+b.Name()) {
 				t.Errorf("%+v, %v, %q", r, err, w.notes)
 			}
-			if len(before.IDs) == 0 || len(branches.All(w.p)) > 0 {
-				t.Errorf("%d ids were in the branch, %d branches are left", len(before.IDs), len(branches.All(w.p)))
+			if len(before.IDs) == 0 || len(branch.All(w.p)) > 0 {
+				t.Errorf("%d ids were in the branch, %d branches are left", len(before.IDs), len(branch.All(w.p)))
 			}
 			w.wantPeople(5000)
 			mustCheck(t, w.p)
@@ -102,7 +102,7 @@ func TestImportConflict(t *testing.T) {
 		addEntry(t, w.p, "uid=u0001999,ou=people,dc=example,dc=com", "objectClass: account")
 	}
 	r, err := bulk.Import(t.Context(), w.p, o)
-	var conflict *branches.ConflictError
+	var conflict *branch.ConflictError
 	if !errors.As(err, &conflict) || r.Done != 0 || !strings.Contains(err.Error(), "All 2000 entries are in that branch") ||
 		!strings.Contains(err.Error(), "uid=u0001999,ou=people") {
 		t.Fatalf("%+v, %v", r, err)
@@ -115,7 +115,7 @@ func TestImportConflict(t *testing.T) {
 	if _, err := history.Rebase(t.Context(), w.p, name, history.RebaseOptions{Keep: history.Theirs}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := branches.Find(w.p, name)
+	b, err := branch.Find(w.p, name)
 	if err == nil {
 		_, err = b.Merge(t.Context(), partition.By{})
 	}
@@ -137,7 +137,7 @@ func TestOthersChangeBefore(t *testing.T) {
 			if want := map[bool]int{true: 349}[goOn]; r.Done != want || count(t, p, "dc=example,dc=com") != 3+want {
 				t.Errorf("%d imported, want %d", r.Done, want)
 			}
-			if n := len(branches.All(p)); n != 0 {
+			if n := len(branch.All(p)); n != 0 {
 				t.Errorf("%d branches are left", n)
 			}
 			mustCheck(t, p)
@@ -150,7 +150,7 @@ func TestOthersChangeBefore(t *testing.T) {
 func TestEntriesIntoBranch(t *testing.T) {
 	p := openLSM(t)
 	mustImport(t, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(company(0))})
-	b, err := branches.Create(t.Context(), p, branches.Options{Name: "b"})
+	b, err := branch.Create(t.Context(), p, branch.Options{Name: "b"})
 	if err != nil {
 		t.Fatal(err)
 	}

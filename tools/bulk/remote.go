@@ -17,7 +17,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -140,7 +140,7 @@ func (s *sender) read(ctx context.Context, work chan<- item, alone func(*item)) 
 		}
 		if x.configures() {
 			s.mu.Lock() // the other goroutines may be adding notes
-			s.o.Note(configure.Name + " is not sent: a server has its naming contexts by `ldapd serve --suffix`, its indexes by `ldapd reindex` and its unique attributes by `ldapd unique`")
+			s.o.Note(catalog.ConfigName + " is not sent: a server has its naming contexts by `ldapd serve --suffix`, its indexes by `ldapd reindex` and its unique attributes by `ldapd unique`")
 			s.mu.Unlock()
 			continue
 		}

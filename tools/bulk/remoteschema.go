@@ -9,8 +9,8 @@ import (
 	"github.com/go-ldap/ldap/v3"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -46,15 +46,15 @@ func (s *sender) define(c *ldap.Conn, x *item) error {
 
 // defineInLdapd changes the schema of another ldapd.
 func defineInLdapd(c *ldap.Conn, added, removed []schema.Definition) error {
-	there, err := subschemaOf(c, subschema.Name)
+	there, err := subschemaOf(c, catalog.SubschemaName)
 	if err != nil {
 		return err
 	}
-	add, remove, err := transfer.LackingAt(there, added, removed)
+	add, remove, err := onlineschema.LackingAt(there, added, removed)
 	if err != nil || len(add)+len(remove) == 0 {
 		return err
 	}
-	m := ldap.NewModifyRequest(subschema.Name, nil)
+	m := ldap.NewModifyRequest(catalog.SubschemaName, nil)
 	for _, d := range remove {
 		m.Delete(d.Attribute, []string{d.Text})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -63,7 +63,7 @@ func (g *givenRules) take(sch *schema.Schema, name string, attributes []op.Parti
 // settle sets the collected rules. It also makes the rules of the shared configuration
 // refer to the imported entries that they name.
 func (g *givenRules) settle(ctx context.Context, p *partition.Partition, note func(string)) error {
-	err := configure.SetAccess(ctx, p, partition.By{}, func(s *partition.Snapshot, rules []partition.AccessRule) ([]partition.AccessRule, error) {
+	err := onlineschema.SetAccess(ctx, p, partition.By{}, func(s *partition.Snapshot, rules []partition.AccessRule) ([]partition.AccessRule, error) {
 		if rules != nil {
 			resolved, unknown, err := access.Resolve(ctx, s, rules)
 			if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-	"github.com/seed-4dac0d86/ldapd/partition/transfer"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/tools/schemafile"
 )
@@ -19,11 +19,11 @@ import (
 // writeDefinitions writes the differences between the directory's schema and the
 // built-in schema as an entry, which has an attribute for each kind of definition.
 func writeDefinitions(out *ldif.Writer, s *partition.Snapshot) error {
-	added, removed := transfer.OwnDefinitions(s)
+	added, removed := onlineschema.OwnDefinitions(s)
 	if len(added)+len(removed) == 0 {
 		return nil
 	}
-	rec := &ldif.Record{DN: subschema.Name}
+	rec := &ldif.Record{DN: catalog.SubschemaName}
 	value := func(attribute, text string) {
 		if n := len(rec.Attributes); n == 0 || rec.Attributes[n-1].Description != attribute {
 			rec.Attributes = append(rec.Attributes, op.PartialAttribute{Description: attribute})
@@ -33,7 +33,7 @@ func writeDefinitions(out *ldif.Writer, s *partition.Snapshot) error {
 	}
 	value("objectClass", "subschema")
 	for _, d := range removed {
-		value(transfer.RemovedDefinitions, d.Attribute+" "+d.Text)
+		value(onlineschema.RemovedDefinitions, d.Attribute+" "+d.Text)
 	}
 	for _, d := range added {
 		value(d.Attribute, d.Text)
@@ -64,7 +64,7 @@ func (x *item) ofSubschema() bool {
 		return false
 	}
 	name, err := dn.Parse(x.DN)
-	return err == nil && subschema.Is(name)
+	return err == nil && catalog.IsSubschema(name)
 }
 
 // takeDefinitions applies the changes of the schema that a record contains. If the record
@@ -78,15 +78,15 @@ func takeDefinitions(ctx context.Context, p *partition.Partition, o *Options, fi
 	if err != nil {
 		return d, err
 	}
-	_, err = p.UpdateSchema(ctx, o.By, func(tx *partition.Tx) (err error) {
-		d.add, d.remove, err = transfer.Lacking(&tx.Snapshot, added, removed)
+	_, err = onlineschema.UpdateSchema(ctx, p, o.By, func(tx *partition.Tx) (err error) {
+		d.add, d.remove, err = onlineschema.Lacking(&tx.Snapshot, added, removed)
 		if err != nil || len(d.add)+len(d.remove) == 0 {
 			return err
 		}
-		return tx.ChangeSchema(ctx, d.add, d.remove)
+		return onlineschema.ChangeSchema(ctx, tx, d.add, d.remove)
 	})
 	if err != nil {
-		err = fmt.Errorf("the definitions of %s cannot be taken, so nothing was imported:\n%w", subschema.Name, err)
+		err = fmt.Errorf("the definitions of %s cannot be taken, so nothing was imported:\n%w", catalog.SubschemaName, err)
 	}
 	return d, err
 }
@@ -99,7 +99,7 @@ func (x *item) definitions() (added, removed []schema.Definition, err error) {
 		return nil, nil, err
 	}
 	for _, a := range x.Attributes {
-		if !strings.EqualFold(a.Description, transfer.RemovedDefinitions) {
+		if !strings.EqualFold(a.Description, onlineschema.RemovedDefinitions) {
 			continue
 		}
 		for _, v := range a.Values {
@@ -115,9 +115,9 @@ func (d *definitions) takeBack(ctx context.Context, p *partition.Partition, o *O
 	if len(d.add)+len(d.remove) == 0 {
 		return nil
 	}
-	_, err := p.UpdateSchema(ctx, o.By, func(tx *partition.Tx) error { return tx.ChangeSchema(ctx, d.remove, d.add) })
+	_, err := onlineschema.UpdateSchema(ctx, p, o.By, func(tx *partition.Tx) error { return onlineschema.ChangeSchema(ctx, tx, d.remove, d.add) })
 	if err != nil {
-		return fmt.Errorf("the definitions of %s stay: %w", subschema.Name, err)
+		return fmt.Errorf("the definitions of %s stay: %w", catalog.SubschemaName, err)
 	}
 	return nil
 }

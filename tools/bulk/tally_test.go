@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
@@ -42,7 +42,7 @@ func TestUnusablePasswordsAreCounted(t *testing.T) {
 	}
 	p := openMem(t)
 	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(1))}})
-	b, err := branches.Create(t.Context(), p, branches.Options{Name: "b"})
+	b, err := branch.Create(t.Context(), p, branch.Options{Name: "b"})
 	if err != nil {
 		t.Fatal(err)
 	}

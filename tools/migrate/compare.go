@@ -16,6 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/pause"
@@ -96,7 +99,7 @@ func (m *Move) Compare(ctx context.Context, tries int) (*Report, error) {
 
 // compareTree compares a subtree. It needs 16 octets of memory for each entry.
 func (m *Move) compareTree(ctx context.Context, base string, r *Report) error {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	var seen []entry.ID
 	inner := m.src.inner(base)
@@ -154,7 +157,7 @@ func entriesBelow(ctx context.Context, s *partition.Snapshot, base string) iter.
 	if err == nil {
 		var at partition.Located
 		if at, err = s.Find(ctx, name); err == nil {
-			return s.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True),
+			return search.Search(ctx, s, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True),
 				Only: []*schema.AttributeType{s.Schema().Attribute(modifyTimestamp)}})
 		}
 	}
@@ -260,7 +263,7 @@ func (d described) keys(values [][]byte) [][]byte {
 
 // recheck compares the entries of a report again, and removes those that are now equal.
 func (m *Move) recheck(ctx context.Context, r *Report) error {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	var still []*Difference
 	for _, d := range r.Differences {
@@ -363,7 +366,7 @@ func (m *Move) explain(ctx context.Context, r *Report) error {
 		if err != nil {
 			continue
 		}
-		_, err = m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
+		_, err = write.Update(ctx, m.p, m.by, func(tx *partition.Tx) error {
 			if _, err := put(ctx, tx, c); err != nil {
 				return err
 			}

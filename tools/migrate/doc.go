@@ -11,7 +11,7 @@
 // The changes come by content synchronization (RFC 4533) from servers that offer it. From
 // other servers, all entries are read again and again, page by page.
 //
-// A setting (package follow) says that a directory follows a server. While the setting exists,
+// A setting (catalog.Following) says that a directory follows a server. While the setting exists,
 // servers refer updates to the followed server. The cursor, which is stored with the setting,
 // has the cookies of the synchronization. The cursor is written in the same commits as the
 // changes. The cursor also names the process that follows, so that only one process follows.

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -95,7 +96,7 @@ func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 // count updates the number of entries that both the directory and the server have,
 // because entries were added and deleted since everything was compared.
 func (m *Move) count(ctx context.Context, r *Report) error {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	here, _, _ := r.Counts()
 	r.Both = -here
@@ -161,7 +162,7 @@ func (m *Move) copyAgain(ctx context.Context, d *Difference) error {
 }
 
 func (m *Move) revision() table.Revision {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	return s.Revision()
 }
@@ -235,13 +236,13 @@ func (m *Move) beside() (*Move, error) {
 // a report the entries that differ. It returns the revision up to which all changed entries
 // have been compared.
 func (m *Move) compareSince(ctx context.Context, after table.Revision, r *Report) (table.Revision, error) {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	known := map[entry.ID]bool{}
 	for _, d := range r.Differences {
 		known[d.id] = true
 	}
-	for c, err := range changes.ShownAfter(ctx, s, after) {
+	for c, err := range changestream.ShownAfter(ctx, s, after) {
 		if err != nil {
 			return after, err
 		}
@@ -261,7 +262,7 @@ func (m *Move) compareSince(ctx context.Context, after table.Revision, r *Report
 // compareRefused compares the entries that the directory has refused. It adds to a report the
 // entries that differ.
 func (m *Move) compareRefused(ctx context.Context, r *Report) error {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	for x := range m.refused {
 		if slices.ContainsFunc(r.Differences, func(d *Difference) bool {

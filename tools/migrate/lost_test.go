@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -138,7 +139,7 @@ func TestFinishSeesLate(t *testing.T) {
 		{"deleted here", "", 0, func(o *old, m *moving) {
 			name, err := dn.Parse("cn=a,ou=people," + suffix)
 			must(o.t, err)
-			_, err = m.p.Update(context.Background(), partition.By{}, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name) })
+			_, err = write.Update(context.Background(), m.p, partition.By{}, func(tx *partition.Tx) error { return tx.Delete(context.Background(), name) })
 			must(o.t, err)
 		}},
 	} {

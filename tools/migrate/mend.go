@@ -12,7 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
@@ -126,7 +126,7 @@ func locate(ctx context.Context, s *partition.Snapshot, c *copied) (partition.Lo
 
 // byID finds an entry by its id. It returns the zero Located if no entry has the id.
 func byID(ctx context.Context, s *partition.Snapshot, id entry.ID) (at partition.Located, err error) {
-	node, err := past.Node(ctx, s, id)
+	node, err := changestream.Node(ctx, s, id)
 	if err != nil || node == nil {
 		return at, err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
@@ -74,7 +74,7 @@ func (h handler) NewSession(c *server.ConnInfo) server.Session { return h.d.NewS
 func newOld(t testing.TB) *old {
 	t.Helper()
 	p := newPartition(t)
-	must(t, configure.SetSuffixes(context.Background(), p, []string{suffix}))
+	must(t, onlineschema.SetSuffixes(context.Background(), p, []string{suffix}))
 	d, err := directory.New(p, directory.Options{Admin: admin, AdminPassword: hash})
 	must(t, err)
 	s := server.New(handler{d}, server.Options{Logger: slog.New(slog.DiscardHandler)})

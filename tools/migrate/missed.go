@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -48,7 +49,7 @@ func (m *Move) missed(ctx context.Context, r *Report) error {
 // missedBelow adds to found the entries of a subtree that differ, except entries whose ids are
 // in known.
 func (m *Move) missedBelow(ctx context.Context, base string, known map[entry.ID]bool, found *Report) error {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	l := &lister{m: m, s: s, seed: maphash.MakeSeed(), inner: m.src.inner(base)}
 	var theirs, ours map[entry.ID]outline

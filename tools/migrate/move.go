@@ -14,7 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/follow"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
@@ -148,10 +150,10 @@ func (m *Move) Close() {
 }
 
 // Followed returns the server that the directory of a partition follows, or nil.
-func Followed(p *partition.Partition) *follow.Server {
-	s := p.Snapshot()
+func Followed(p *partition.Partition) *catalog.Following {
+	s := state.Newest(p)
 	defer s.Close()
-	return follow.Of(s)
+	return s.Catalog.Header.Following
 }
 
 // note reports that an attribute is left out. It does so once for each attribute.
@@ -221,7 +223,7 @@ func (m *Move) copy(ctx context.Context, follows bool) (int, error) {
 
 // empty returns an error if the directory already has one of the subtrees to be copied.
 func (m *Move) empty(ctx context.Context) error {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	for _, base := range m.src.Bases {
 		name, err := dn.Parse(base)
@@ -241,13 +243,13 @@ func (m *Move) empty(ctx context.Context) error {
 
 // begin makes the directory follow the server.
 func (m *Move) begin(ctx context.Context) error {
-	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
-		if f := follow.Of(&tx.Snapshot); f != nil {
+	_, err := write.Update(ctx, m.p, m.by, func(tx *partition.Tx) error {
+		if f := (&tx.Snapshot).Catalog.Header.Following; f != nil {
 			return fmt.Errorf("the store follows %s already", f.URL)
 		}
-		follow.SetCursor(tx, m.cursor.marshal())
+		tx.SetCursor(m.cursor.marshal())
 		r := m.src.Remote
-		return follow.Set(tx, &follow.Server{URL: r.URL, BindDN: r.BindDN, StartTLS: r.StartTLS, Bases: m.src.Bases})
+		return tx.SetFollowing(&catalog.Following{URL: r.URL, BindDN: r.BindDN, StartTLS: r.StartTLS, Bases: m.src.Bases})
 	})
 	m.written()
 	return err
@@ -256,8 +258,8 @@ func (m *Move) begin(ctx context.Context) error {
 // Resume continues with the server that the directory follows. From then on this process
 // follows, and no other.
 func (m *Move) Resume(ctx context.Context) error {
-	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
-		if follow.Of(&tx.Snapshot) == nil {
+	_, err := write.Update(ctx, m.p, m.by, func(tx *partition.Tx) error {
+		if (&tx.Snapshot).Catalog.Header.Following == nil {
 			return ErrEnded
 		}
 		c, err := readCursor(ctx, &tx.Snapshot)
@@ -266,7 +268,7 @@ func (m *Move) Resume(ctx context.Context) error {
 		}
 		c.Owner = m.owner
 		m.cursor = *c.clone()
-		follow.SetCursor(tx, m.cursor.marshal())
+		tx.SetCursor(m.cursor.marshal())
 		return nil
 	})
 	m.written()
@@ -282,7 +284,7 @@ func (m *Move) Resume(ctx context.Context) error {
 
 // reload reads the cursor after another Move has written it in place of m.
 func (m *Move) reload(ctx context.Context) error {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	c, err := readCursor(ctx, s)
 	if err == nil {
@@ -294,7 +296,7 @@ func (m *Move) reload(ctx context.Context) error {
 }
 
 func readCursor(ctx context.Context, s *partition.Snapshot) (c cursor, err error) {
-	value, err := follow.Cursor(ctx, s)
+	value, err := write.Cursor(ctx, s)
 	if err == nil && len(value) > 0 {
 		err = json.Unmarshal(value, &c)
 	}
@@ -307,7 +309,7 @@ func (m *Move) written() { m.saved = m.cursor.marshal() }
 // The method "own" returns an error if another process follows, or if the directory no longer
 // follows.
 func (m *Move) own(ctx context.Context, tx *partition.Tx) error {
-	if follow.Of(&tx.Snapshot) == nil {
+	if (&tx.Snapshot).Catalog.Header.Following == nil {
 		return ErrEnded
 	}
 	c, err := readCursor(ctx, &tx.Snapshot)
@@ -402,24 +404,24 @@ func (m *Move) refuses(err error) bool {
 
 // end makes the directory stop following, so that it is open for updates.
 func (m *Move) end(ctx context.Context) error {
-	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
+	_, err := write.Update(ctx, m.p, m.by, func(tx *partition.Tx) error {
 		if err := m.own(ctx, tx); err != nil {
 			return err
 		}
-		follow.SetCursor(tx, nil)
-		return follow.Set(tx, nil)
+		tx.SetCursor(nil)
+		return tx.SetFollowing(nil)
 	})
 	return err
 }
 
 // Cancel makes the directory of a partition follow no server, without a comparison.
 func Cancel(ctx context.Context, p *partition.Partition, by partition.By) error {
-	_, err := p.Update(ctx, by, func(tx *partition.Tx) error {
-		if follow.Of(&tx.Snapshot) == nil {
+	_, err := write.Update(ctx, p, by, func(tx *partition.Tx) error {
+		if (&tx.Snapshot).Catalog.Header.Following == nil {
 			return ErrEnded
 		}
-		follow.SetCursor(tx, nil)
-		return follow.Set(tx, nil)
+		tx.SetCursor(nil)
+		return tx.SetFollowing(nil)
 	})
 	return err
 }

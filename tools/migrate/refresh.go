@@ -12,7 +12,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/follow"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -251,7 +252,7 @@ func (r *refresh) apply(ctx context.Context, as []action, next *cursor) error {
 	if err := r.m.apply(ctx, as, next); err != nil || r.done {
 		return err
 	}
-	s := r.m.p.Snapshot()
+	s := state.Newest(r.m.p)
 	defer s.Close()
 	for _, a := range as {
 		if a.put == nil || a.put.id != entry.Root {
@@ -287,7 +288,7 @@ func (r *refresh) subentries(ctx context.Context) error {
 // subtrees of other bases below r.base, because each base has a separate refresh.
 func (r *refresh) absent(ctx context.Context) error {
 	slices.SortFunc(r.present, compareIDs)
-	s := r.m.p.Snapshot()
+	s := state.Newest(r.m.p)
 	defer s.Close()
 	name, err := dn.Parse(r.base)
 	if err != nil {
@@ -328,7 +329,7 @@ func (m *Move) remove(ctx context.Context, ids []entry.ID) error {
 		id    entry.ID
 		depth int
 	}
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	var all []deep
 	for _, id := range ids {
@@ -413,7 +414,7 @@ func (m *Move) halve(ctx context.Context, as []action) error {
 // transaction reads one entry after the other, and with a store in HBase each read is a
 // round trip. warm ignores errors, because the commit will return them.
 func (m *Move) warm(ctx context.Context, as []action) {
-	s := m.p.Snapshot()
+	s := state.Newest(m.p)
 	defer s.Close()
 	var all errgroup.Group
 	all.SetLimit(warmAtOnce)
@@ -477,7 +478,7 @@ func (m *Move) commit(ctx context.Context, as []action, next *cursor) error {
 			next.setAhead(base)
 		}
 	}
-	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
+	_, err := write.Update(ctx, m.p, m.by, func(tx *partition.Tx) error {
 		if err := m.own(ctx, tx); err != nil {
 			return err
 		}
@@ -493,9 +494,9 @@ func (m *Move) commit(ctx context.Context, as []action, next *cursor) error {
 			return errNothing
 		}
 		if next == nil {
-			follow.SetCursor(tx, m.saved) // makes the commit conflict with commits of another process that follows
+			tx.SetCursor(m.saved) // makes the commit conflict with commits of another process that follows
 		} else {
-			follow.SetCursor(tx, next.marshal())
+			tx.SetCursor(next.marshal())
 		}
 		return nil
 	})
@@ -593,7 +594,7 @@ func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[
 		}
 	}
 	again, next := false, m.ahead()
-	_, err := m.p.Update(ctx, m.by, func(tx *partition.Tx) error {
+	_, err := write.Update(ctx, m.p, m.by, func(tx *partition.Tx) error {
 		if err := m.own(ctx, tx); err != nil {
 			return err
 		}
@@ -605,7 +606,7 @@ func (m *Move) displace(ctx context.Context, o *occupied, by entry.ID, busy map[
 		// again. Because of the new cursor, the next refresh copies them even if this process
 		// ends now.
 		if again = n > 1 || busy[o.id]; again {
-			follow.SetCursor(tx, next.marshal())
+			tx.SetCursor(next.marshal())
 		}
 		return err
 	})

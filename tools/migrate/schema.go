@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/tools/schemafile"
 )
@@ -79,14 +80,14 @@ func (m *Move) takeSchema(ctx context.Context) error {
 	var done *schema.Merged
 	var bad []error
 	merge := func() error {
-		_, err := m.p.UpdateSchema(ctx, m.by, func(tx *partition.Tx) (err error) {
+		_, err := onlineschema.UpdateSchema(ctx, m.p, m.by, func(tx *partition.Tx) (err error) {
 			if done, bad, err = tx.Schema().MergeGood(ds); err != nil {
 				return err
 			}
 			if len(done.Add)+len(done.Remove) == 0 {
 				return errNothing
 			}
-			return tx.ChangeSchema(ctx, done.Add, done.Remove)
+			return onlineschema.ChangeSchema(ctx, tx, done.Add, done.Remove)
 		})
 		return err
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/usage"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -84,7 +85,7 @@ func (b *Book) Wait(ctx context.Context) error { return b.took.wait(ctx) }
 // Failures implements account.Ledger.
 func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
 	forgotten := l.book.forgotten.of(l.id) // Read forgotten before the store, because a failure is removed from forgotten only after it was deleted in the store.
-	if l.asOf == 0 || l.asOf != l.book.part.Ordinal() {
+	if l.asOf == 0 || l.asOf != l.book.part.DB.Ordinal() {
 		if err := l.readNewest(ctx); err != nil {
 			return nil, err
 		}
@@ -95,7 +96,7 @@ func (l *Ledger) Failures(ctx context.Context) ([]time.Time, error) {
 }
 
 func (l *Ledger) readNewest(ctx context.Context) error {
-	s := l.book.part.Snapshot()
+	s := state.Newest(l.book.part)
 	defer s.Close()
 	secrets, err := s.Secrets(ctx, l.id)
 	if err == nil {
@@ -208,8 +209,8 @@ func (l *Ledger) stamp(ctx context.Context, t *schema.AttributeType, isOver func
 	if t == nil {
 		return nil, errUnknown
 	}
-	_, err = usage.Update(ctx, l.book.part, func(tx *usage.Tx) error {
-		if err := tx.Begin(ctx, l.id); err != nil {
+	_, err = write.UpdateHot(ctx, l.book.part, func(tx *partition.Tx) error {
+		if err := tx.BeginHot(ctx, l.id); err != nil {
 			return err
 		}
 		if isOver != nil {
@@ -217,7 +218,7 @@ func (l *Ledger) stamp(ctx context.Context, t *schema.AttributeType, isOver func
 				return err
 			}
 		}
-		value = tx.Stamp(l.id, t)
+		value = tx.StampHot(l.id, t)
 		return nil
 	})
 	return value, err
@@ -225,7 +226,7 @@ func (l *Ledger) stamp(ctx context.Context, t *schema.AttributeType, isOver func
 
 var errUnknown = errors.New("the schema has no attribute for it")
 
-func (l *Ledger) prune(ctx context.Context, tx *usage.Tx, t *schema.AttributeType, over func(t time.Time, all []time.Time) bool) error {
+func (l *Ledger) prune(ctx context.Context, tx *partition.Tx, t *schema.AttributeType, over func(t time.Time, all []time.Time) bool) error {
 	secrets, err := tx.Secrets(ctx, l.id)
 	if err != nil {
 		return err
@@ -234,7 +235,7 @@ func (l *Ledger) prune(ctx context.Context, tx *usage.Tx, t *schema.AttributeTyp
 	if !slices.ContainsFunc(all, func(t time.Time) bool { return over(t, all) }) {
 		return nil
 	}
-	return tx.Drop(ctx, l.id, []*schema.AttributeType{t}, func(_ *schema.AttributeType, v []byte) bool {
+	return tx.DropHot(ctx, l.id, []*schema.AttributeType{t}, func(_ *schema.AttributeType, v []byte) bool {
 		at, err := schema.Time(v)
 		return err == nil && over(at, all)
 	})
@@ -247,8 +248,8 @@ func (l *Ledger) Forget(failures []time.Time) {
 	l.book.forgotten.keep(l.id, failures)
 	l.book.beside.start(func(ctx context.Context) {
 		defer l.book.forgotten.drop(l.id, failures)
-		l.record(ctx, "deleting failures", func(ctx context.Context, tx *usage.Tx) error {
-			return tx.Drop(ctx, l.id, []*schema.AttributeType{l.known.Account.Failure}, func(_ *schema.AttributeType, v []byte) bool {
+		l.record(ctx, "deleting failures", func(ctx context.Context, tx *partition.Tx) error {
+			return tx.DropHot(ctx, l.id, []*schema.AttributeType{l.known.Account.Failure}, func(_ *schema.AttributeType, v []byte) bool {
 				at, err := schema.Time(v)
 				return err == nil && slices.ContainsFunc(failures, at.Equal)
 			})
@@ -264,7 +265,7 @@ func (l *Ledger) Succeed(p *account.Policy) {
 		return
 	}
 	l.book.beside.start(func(ctx context.Context) {
-		l.record(ctx, "writing down a success", func(ctx context.Context, tx *usage.Tx) error {
+		l.record(ctx, "writing down a success", func(ctx context.Context, tx *partition.Tx) error {
 			secrets, err := tx.Secrets(ctx, l.id)
 			if err != nil {
 				return err
@@ -274,7 +275,7 @@ func (l *Ledger) Succeed(p *account.Policy) {
 				s.Success = last[0]
 			}
 			if p.RecordsSuccess(&s, time.Now()) {
-				tx.Stamp(l.id, t)
+				tx.StampHot(l.id, t)
 			}
 			return nil
 		})
@@ -283,9 +284,9 @@ func (l *Ledger) Succeed(p *account.Policy) {
 
 // record makes a change for a background job. If the change fails, record logs the error,
 // except at a standby and for an entry that no longer exists.
-func (l *Ledger) record(ctx context.Context, what string, fn func(ctx context.Context, tx *usage.Tx) error) {
-	_, err := usage.Update(ctx, l.book.part, func(tx *usage.Tx) error {
-		if err := tx.Begin(ctx, l.id); err != nil {
+func (l *Ledger) record(ctx context.Context, what string, fn func(ctx context.Context, tx *partition.Tx) error) {
+	_, err := write.UpdateHot(ctx, l.book.part, func(tx *partition.Tx) error {
+		if err := tx.BeginHot(ctx, l.id); err != nil {
 			return err
 		}
 		return fn(ctx, tx)
@@ -311,7 +312,7 @@ func (u uses) Record(ctx context.Context) error {
 
 // Recorded implements account.Uses.
 func (u uses) Recorded(ctx context.Context) ([]time.Time, error) {
-	s := u.book.part.Snapshot()
+	s := state.Newest(u.book.part)
 	defer s.Close()
 	secrets, err := s.Secrets(ctx, u.id)
 	return Times(secrets, u.t.Name()), err
@@ -331,8 +332,8 @@ func (l *Ledger) UseStep(ctx context.Context, step int64) error {
 	if t == nil {
 		return errUnknown
 	}
-	_, err := usage.Update(ctx, l.book.part, func(tx *usage.Tx) error {
-		if err := tx.Begin(ctx, l.id); err != nil {
+	_, err := write.UpdateHot(ctx, l.book.part, func(tx *partition.Tx) error {
+		if err := tx.BeginHot(ctx, l.id); err != nil {
 			return err
 		}
 		secrets, err := tx.Secrets(ctx, l.id)
@@ -342,8 +343,8 @@ func (l *Ledger) UseStep(ctx context.Context, step int64) error {
 		if step <= UsedStep(secrets) {
 			return ErrUsed
 		}
-		tx.Claim(l.id, aStep)
-		tx.Put(l.id, t, bytesOf(step))
+		tx.ClaimHot(l.id, aStep)
+		tx.PutHot(l.id, t, bytesOf(step))
 		return nil
 	})
 	return err

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -40,9 +41,9 @@ func newLedgerIn(t *testing.T, s table.Store) (*Book, *Ledger) {
 	t.Cleanup(func() { must(t, p.Close(ctx)) })
 	name, err := dn.Parse("dc=example")
 	must(t, err)
-	must(t, configure.SetSuffixes(ctx, p, []string{"dc=example"}))
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example"}))
 	var id entry.ID
-	_, err = p.Update(ctx, partition.By{}, func(tx *partition.Tx) (err error) {
+	_, err = write.Update(ctx, p, partition.By{}, func(tx *partition.Tx) (err error) {
 		id, err = tx.Add(ctx, name, []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte("domain")}}}, false)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -26,7 +27,7 @@ func Check(ctx context.Context, req *request.Request, id entry.ID) error {
 	if err != nil {
 		return err
 	}
-	for _, err := range req.Snapshot.Search(ctx, partition.Query{Base: id, Scope: op.BaseObject, Filter: f, Children: req.Judge.Children(ctx)}) {
+	for _, err := range search.Search(ctx, req.Snapshot, partition.Query{Base: id, Scope: op.BaseObject, Filter: f, Children: req.Judge.Children(ctx)}) {
 		return err // nil: the assertion is true
 	}
 	if err := req.Judge.Failure(); err != nil {

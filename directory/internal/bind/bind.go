@@ -20,6 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 var errCredentials = accountcheck.ErrCredentials
@@ -77,7 +78,7 @@ func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) 
 	if who.IsAdmin() || !who.HasEntry() {
 		return true, nil
 	}
-	newest := req.Server.Part.Snapshot()
+	newest := state.Newest(req.Server.Part)
 	defer newest.Close()
 	j, err := judgeOf(ctx, req, newest, who)
 	if err != nil || j.Everywhere().Entry(acl.Bind) {

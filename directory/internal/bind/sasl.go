@@ -16,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 // A mechanism is a SASL mechanism (RFC 4422) that the server offers.
@@ -161,7 +162,7 @@ func wanted(ctx context.Context, req *request.Request, who *settings.Identity, a
 // mayActAs returns an error if the client, whose identity is who, may not act as other. To
 // act as other, the client needs the proxy right on the entry of other.
 func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Identity) error {
-	newest := req.Server.Part.Snapshot()
+	newest := state.Newest(req.Server.Part)
 	defer newest.Close()
 	j, err := judgeOf(ctx, req, newest, who)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/follow"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -89,14 +89,14 @@ func restore(ctx context.Context, req *request.Request, who *settings.Identity, 
 			return nil // no keys: SCRAM cannot use this password
 		}
 	}
-	_, err = req.Server.Part.Update(ctx, partition.By{Name: who.DN()}, func(tx *partition.Tx) error {
+	_, err = write.Update(ctx, req.Server.Part, partition.By{Name: who.DN()}, func(tx *partition.Tx) error {
 		name, err := who.Name.DN()
 		if err != nil {
 			return err
 		}
 		req.Read(&tx.Snapshot)
 		at, err := tx.Find(ctx, name)
-		if err != nil || at.ID != who.ID || follow.Of(&tx.Snapshot) != nil {
+		if err != nil || at.ID != who.ID || (&tx.Snapshot).Catalog.Header.Following != nil {
 			return err
 		}
 		now, err := password.Stored(ctx, req, name, "userPassword")

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -54,12 +55,12 @@ type collection struct {
 // Collect reads the collective attribute subentries. If HasClass reports that there are
 // none, Collect returns nil without a search.
 func Collect(ctx context.Context, req *request.Request) (*Set, error) {
-	if has, err := req.Snapshot.HasClass(ctx, req.Known.CollectiveSubentry); err != nil || !has {
+	if has, err := search.HasClass(ctx, req.Snapshot, req.Known.CollectiveSubentry); err != nil || !has {
 		return nil, err
 	}
 	c := &Set{at: req.Snapshot, known: req.Known}
 	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: req.Known.IsCollective}
-	for found, err := range req.Snapshot.Search(ctx, q) {
+	for found, err := range search.Search(ctx, req.Snapshot, q) {
 		if err != nil {
 			return nil, err
 		}

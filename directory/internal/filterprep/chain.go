@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -105,7 +106,7 @@ func (c *chain) follow(ctx context.Context, name []byte) (led bool, err error) {
 			return false, op.Errorf(op.AdminLimitExceeded, "the chain of %s is longer than the limit on candidates, %d: begin nearer to its end", c.attribute, most)
 		}
 	}
-	for found, err := range c.req.Snapshot.Search(ctx, q) {
+	for found, err := range search.Search(ctx, c.req.Snapshot, q) {
 		if err != nil {
 			return false, err
 		}

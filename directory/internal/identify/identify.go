@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -87,7 +88,7 @@ func single(ctx context.Context, req *request.Request, t auth.Target) (*settings
 		return nil, err
 	}
 	var who *settings.Identity
-	for r, err := range req.Snapshot.Search(ctx, partition.Query{Base: base, Scope: t.Scope, Filter: f}) {
+	for r, err := range search.Search(ctx, req.Snapshot, partition.Query{Base: base, Scope: t.Scope, Filter: f}) {
 		if err != nil {
 			return nil, err
 		}

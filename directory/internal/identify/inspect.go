@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 // errInspected is the answer to an identity that does not exist, or whose rights the
@@ -41,7 +42,7 @@ func Inspected(ctx context.Context, req *request.Request, authzID *string) (j ju
 	if who != nil {
 		who.Bound = req.Who.Mechanism()
 	}
-	newest := req.Server.Part.Snapshot()
+	newest := state.Newest(req.Server.Part)
 	defer newest.Close()
 	p, err := req.ProgramOf(ctx, newest, who)
 	if err == nil {

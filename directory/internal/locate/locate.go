@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -29,7 +30,7 @@ func Entry(ctx context.Context, req *request.Request, name dn.DN) (partition.Loc
 // referral may be above the name.
 func Recall(ctx context.Context, req *request.Request, name string) (partition.Located, bool) {
 	if !req.Controls.ManageDsaIT {
-		if has, err := req.Snapshot.HasClass(ctx, req.Known.Referral); err != nil || has {
+		if has, err := search.HasClass(ctx, req.Snapshot, req.Known.Referral); err != nil || has {
 			return partition.Located{}, false
 		}
 	}
@@ -47,7 +48,7 @@ func CheckReferral(ctx context.Context, req *request.Request, name dn.DN, scope 
 	if req.Controls.ManageDsaIT {
 		return nil
 	}
-	if has, err := req.Snapshot.HasClass(ctx, req.Known.Referral); err != nil || !has {
+	if has, err := search.HasClass(ctx, req.Snapshot, req.Known.Referral); err != nil || !has {
 		return err
 	}
 	h, err := firstRedirect(ctx, req, name, req.Known.Referral)
@@ -74,14 +75,14 @@ func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (
 	}
 	var classes []*schema.ObjectClass
 	if r.Deref == op.DerefFindingBase || r.Deref == op.DerefAlways {
-		if has, err := req.Snapshot.HasClass(ctx, req.Known.Alias); err != nil {
+		if has, err := search.HasClass(ctx, req.Snapshot, req.Known.Alias); err != nil {
 			return partition.Located{}, err
 		} else if has {
 			classes = append(classes, req.Known.Alias)
 		}
 	}
 	if !req.Controls.ManageDsaIT {
-		if has, err := req.Snapshot.HasClass(ctx, req.Known.Referral); err != nil {
+		if has, err := search.HasClass(ctx, req.Snapshot, req.Known.Referral); err != nil {
 			return partition.Located{}, err
 		} else if has {
 			classes = append(classes, req.Known.Referral)

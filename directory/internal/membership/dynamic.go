@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -170,7 +171,7 @@ func (w *walk) run(ctx context.Context, g *access.DynamicGroup, u *access.Member
 			Base: base.ID, Scope: u.Scope, Filter: w.guarded(ctx, u), Cost: &w.cost,
 			Only: append([]*schema.AttributeType{}, w.req.Judge.NeededTypes()...), Most: w.left(),
 		}
-		for found, err := range w.req.Snapshot.Search(ctx, q) {
+		for found, err := range search.Search(ctx, w.req.Snapshot, q) {
 			if err == nil {
 				err = w.req.Judge.Failure()
 			}

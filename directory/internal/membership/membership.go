@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/referrers"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -43,7 +43,7 @@ func Is(req *request.Request, t *schema.AttributeType) (is, nested bool) {
 // Of returns the names of the groups that an entry is in. It leaves out the groups that
 // the requester may not learn of. The argument known, which may be nil, remembers names for
 // further calls.
-func Of(ctx context.Context, req *request.Request, name *dn.Name, nested bool, right acl.Rights, known *referrers.Names) (values [][]byte, err error) {
+func Of(ctx context.Context, req *request.Request, name *dn.Name, nested bool, right acl.Rights, known *search.Names) (values [][]byte, err error) {
 	w := &walk{req: req, right: right, known: known}
 	names, size := make([]string, 0, 64), 0
 	err = w.up(ctx, name, nested, func(g partition.Located) bool {
@@ -66,8 +66,8 @@ func Of(ctx context.Context, req *request.Request, name *dn.Name, nested bool, r
 }
 
 // Ahead reads together what calls of Of need for each of the names, and remembers it in known.
-func Ahead(ctx context.Context, req *request.Request, names []*dn.Name, known *referrers.Names) error {
-	return referrers.Ahead(ctx, req.Snapshot, names, req.Known.Members, known)
+func Ahead(ctx context.Context, req *request.Request, names []*dn.Name, known *search.Names) error {
+	return search.Ahead(ctx, req.Snapshot, names, req.Known.Members, known)
 }
 
 // A walk follows groups up from members, or down from groups.
@@ -75,7 +75,7 @@ type walk struct {
 	req    *request.Request
 	right  acl.Rights
 	cost   partition.Cost
-	known  *referrers.Names  // may be nil
+	known  *search.Names     // may be nil
 	seen   map[entry.ID]bool // groups on the way up
 	tested int               // how many entries were tested for being direct members of a group
 }
@@ -127,11 +127,11 @@ const maxNames = 256
 // the groups.
 func (w *walk) naming(ctx context.Context, members []*dn.Name) (groups []partition.Located, err error) {
 	for some := range slices.Chunk(members, maxNames) {
-		found, err := referrers.Of(ctx, w.req.Snapshot, some, w.req.Known.Members, w.left(), &w.cost, w.known)
+		found, err := search.Referrers(ctx, w.req.Snapshot, some, w.req.Known.Members, w.left(), &w.cost, w.known)
 		if err != nil {
 			return nil, err
 		}
-		found = slices.DeleteFunc(found, func(r referrers.Referrer) bool { return w.seen[r.ID] })
+		found = slices.DeleteFunc(found, func(r search.Referrer) bool { return w.seen[r.ID] })
 		if w.req.Judge.ReadsAll() && w.req.Limits.Candidates == 0 {
 			groups = appendLocated(groups, found)
 		} else if groups, err = w.allowed(ctx, found, some, groups); err != nil {
@@ -143,7 +143,7 @@ func (w *walk) naming(ctx context.Context, members []*dn.Name) (groups []partiti
 
 // appendLocated appends the groups in found, each group once. It does not set the field
 // Parent.
-func appendLocated(groups []partition.Located, found []referrers.Referrer) []partition.Located {
+func appendLocated(groups []partition.Located, found []search.Referrer) []partition.Located {
 	groups = slices.Grow(groups, len(found))
 	for i := range found {
 		if i == 0 || found[i].ID != found[i-1].ID {
@@ -155,7 +155,7 @@ func appendLocated(groups []partition.Located, found []referrers.Referrer) []par
 
 // allowed appends those groups in found that the requester may learn of: see allows. Each
 // group in found counts as a candidate of the search.
-func (w *walk) allowed(ctx context.Context, found []referrers.Referrer, members []*dn.Name, groups []partition.Located) ([]partition.Located, error) {
+func (w *walk) allowed(ctx context.Context, found []search.Referrer, members []*dn.Name, groups []partition.Located) ([]partition.Located, error) {
 	var ids []entry.ID
 	for _, g := range appendLocated(nil, found) {
 		ids = append(ids, g.ID)
@@ -165,7 +165,7 @@ func (w *walk) allowed(ctx context.Context, found []referrers.Referrer, members 
 		Only:   append([]*schema.AttributeType{}, w.req.Judge.NeededTypes()...),
 		Most:   w.left(),
 	}
-	for g, err := range w.req.Snapshot.Results(ctx, ids, q) {
+	for g, err := range search.Results(ctx, w.req.Snapshot, ids, q) {
 		if err != nil {
 			return nil, err
 		}
@@ -186,7 +186,7 @@ func (w *walk) allowed(ctx context.Context, found []referrers.Referrer, members 
 
 // allows reports whether the requester sees a group and has the walk's right on a value that
 // names one of the members. The values of the group are at the beginning of found.
-func (w *walk) allows(ctx context.Context, g *partition.Result, found []referrers.Referrer, members []*dn.Name) (bool, error) {
+func (w *walk) allows(ctx context.Context, g *partition.Result, found []search.Referrer, members []*dn.Name) (bool, error) {
 	if w.req.Judge.ReadsAll() {
 		return true, nil
 	}
@@ -217,6 +217,6 @@ func (w *walk) has(ctx context.Context, g partition.Located, name *dn.Name) (boo
 		return false, err
 	}
 	w.tested++
-	under, err := referrers.NamedUnder(ctx, w.req.Snapshot, g.ID, w.req.Known.Members, name, w.tested <= maxFilling)
+	under, err := search.NamedUnder(ctx, w.req.Snapshot, g.ID, w.req.Known.Members, name, w.tested <= maxFilling)
 	return slices.ContainsFunc(under, func(t *schema.AttributeType) bool { return may(t, []byte(name.String())) }), err
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -15,14 +15,14 @@ import (
 // Class is the object class of policies.
 const Class = "pwdPolicy"
 
-func parseDefault(attributes []configure.PolicyAttribute) (*account.Policy, error) {
-	return account.ParseDefault(configure.Name, func(name string) []string { return configure.PolicyValues(attributes, name) })
+func parseDefault(attributes []catalog.PolicyAttribute) (*account.Policy, error) {
+	return account.ParseDefault(catalog.ConfigName, func(name string) []string { return catalog.PolicyValues(attributes, name) })
 }
 
 // ApplyDefault applies changes of the attributes of cn=config, objectClass included, to the
 // default policy. If cn=config then lacks the object class of policies, there is no default
 // policy any more, and ApplyDefault returns nil.
-func ApplyDefault(k *wellknown.Elements, old []configure.PolicyAttribute, changes []op.Modification, permissive bool) ([]configure.PolicyAttribute, error) {
+func ApplyDefault(k *wellknown.Elements, old []catalog.PolicyAttribute, changes []op.Modification, permissive bool) ([]catalog.PolicyAttribute, error) {
 	ed := &editor{known: k, permissive: permissive}
 	ed.read(old)
 	for i := range changes {
@@ -43,7 +43,7 @@ type editor struct {
 
 var configClasses = []string{"top", "directoryConfiguration"}
 
-func (ed *editor) read(old []configure.PolicyAttribute) {
+func (ed *editor) read(old []catalog.PolicyAttribute) {
 	classes := configClasses
 	if old != nil {
 		classes = append(slices.Clone(classes), Class)
@@ -70,11 +70,11 @@ func (ed *editor) change(c *op.Modification) error {
 	case t == nil:
 		return op.Errorf(op.UndefinedAttributeType, "attribute type %q is not in the schema", c.Description)
 	case options != "":
-		return op.Errorf(op.ConstraintViolation, "%s takes no options at %s", t.Name(), configure.Name)
+		return op.Errorf(op.ConstraintViolation, "%s takes no options at %s", t.Name(), catalog.ConfigName)
 	case t != ed.known.ObjectClass && !ed.ofPolicies(t):
-		return op.Errorf(op.UnwillingToPerform, "only the access rules and the default password policy of %s can be changed", configure.Name)
+		return op.Errorf(op.UnwillingToPerform, "only the access rules and the default password policy of %s can be changed", catalog.ConfigName)
 	case c.Kind == op.ModIncrement:
-		return op.Errorf(op.ConstraintViolation, "%s cannot be incremented at %s", t.Name(), configure.Name)
+		return op.Errorf(op.ConstraintViolation, "%s cannot be incremented at %s", t.Name(), catalog.ConfigName)
 	case c.Kind == op.ModAdd && len(c.Values) == 0:
 		return op.Errorf(op.ProtocolError, "add of %s: no values given", t.Name())
 	}
@@ -155,20 +155,20 @@ func same(t *schema.AttributeType, a, b []byte) bool {
 // policy returns the default policy, or nil if cn=config does not have the class of
 // policies. It returns an error if the object classes of cn=config do not allow its
 // attributes, or if the attributes are no valid policy.
-func (ed *editor) policy() ([]configure.PolicyAttribute, error) {
+func (ed *editor) policy() ([]catalog.PolicyAttribute, error) {
 	is, err := ed.isPolicy()
 	if err != nil {
 		return nil, err
 	}
-	var policy []configure.PolicyAttribute
+	var policy []catalog.PolicyAttribute
 	for _, a := range ed.attributes {
 		if a.Type == ed.known.ObjectClass || len(a.Values) == 0 {
 			continue
 		}
 		if !is {
-			return nil, op.Errorf(op.ObjectClassViolation, "attribute %s is allowed at %s only with the object class %s", a.Type.Name(), configure.Name, Class)
+			return nil, op.Errorf(op.ObjectClassViolation, "attribute %s is allowed at %s only with the object class %s", a.Type.Name(), catalog.ConfigName, Class)
 		}
-		p := configure.PolicyAttribute{Name: a.Type.Name()}
+		p := catalog.PolicyAttribute{Name: a.Type.Name()}
 		for _, v := range a.Values {
 			p.Values = append(p.Values, string(v))
 		}
@@ -185,7 +185,7 @@ func (ed *editor) policy() ([]configure.PolicyAttribute, error) {
 func (ed *editor) isPolicy() (is bool, err error) {
 	for _, want := range configClasses {
 		if !slices.ContainsFunc(ed.attributes[0].Values, func(v []byte) bool { return ed.known.IsNamed(string(v), want) }) {
-			return false, op.Errorf(op.ObjectClassViolation, "%s must have the object class %s", configure.Name, want)
+			return false, op.Errorf(op.ObjectClassViolation, "%s must have the object class %s", catalog.ConfigName, want)
 		}
 	}
 	for _, v := range ed.attributes[0].Values {
@@ -193,16 +193,16 @@ func (ed *editor) isPolicy() (is bool, err error) {
 		case ed.known.IsNamed(string(v), Class) && ed.known.Policy != nil:
 			is = true
 		case !slices.ContainsFunc(configClasses, func(c string) bool { return ed.known.IsNamed(string(v), c) }):
-			return false, op.Errorf(op.ObjectClassViolation, "%s cannot have the object class %q", configure.Name, v)
+			return false, op.Errorf(op.ObjectClassViolation, "%s cannot have the object class %q", catalog.ConfigName, v)
 		}
 	}
 	return is, nil
 }
 
 // checkDefault returns an error if the attributes are no valid default policy.
-func checkDefault(k *wellknown.Elements, attributes []configure.PolicyAttribute) error {
+func checkDefault(k *wellknown.Elements, attributes []catalog.PolicyAttribute) error {
 	for _, t := range k.Policy.Must {
-		if configure.PolicyValues(attributes, t.Name()) == nil {
+		if catalog.PolicyValues(attributes, t.Name()) == nil {
 			return op.Errorf(op.ObjectClassViolation, "object class %s requires attribute %s", Class, t.Name())
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/bounded"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/usage"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -48,9 +48,9 @@ type Set struct {
 	all    []*placed
 	// standard is the policy of entries that no other policy applies to, or nil.
 	standard *account.Policy
-	settings *configure.Policy // the settings from which the field standard was made
-	counts   bool              // at least one policy counts failures
-	ignore   int               // the largest number of old passwords that a policy ignores
+	settings *catalog.DefaultPolicy // the settings from which the field standard was made
+	counts   bool                   // at least one policy counts failures
+	ignore   int                    // the largest number of old passwords that a policy ignores
 }
 
 // IgnoreOld returns the largest number of old passwords that a policy ignores.
@@ -94,12 +94,12 @@ func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *wellknown.Ele
 	if k.Policy == nil {
 		return nil, nil
 	}
-	settings := configure.DefaultPolicy(s)
+	settings := s.Catalog.Policy
 	set := c.set.Load()
-	if set != nil && set.schema == k.Schema && set.settings == settings && usage.SameClass(s, k.Policy, set.asOf) && s.SameNames(set.asOf) {
+	if set != nil && set.schema == k.Schema && set.settings == settings && s.SameClass(k.Policy, set.asOf) && s.SameNames(set.asOf) {
 		return set, nil
 	}
-	if has, err := s.HasClass(ctx, k.Policy); err != nil || !has && settings == nil {
+	if has, err := search.HasClass(ctx, s, k.Policy); err != nil || !has && settings == nil {
 		return nil, err
 	}
 	set, err := read(ctx, s, k, c.log)
@@ -111,16 +111,16 @@ func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *wellknown.Ele
 
 // read reads the policies of a state.
 func read(ctx context.Context, s *partition.Snapshot, k *wellknown.Elements, log *slog.Logger) (*Set, error) {
-	set := &Set{schema: k.Schema, asOf: s.Ordinal(), settings: configure.DefaultPolicy(s)}
+	set := &Set{schema: k.Schema, asOf: s.Ordinal(), settings: s.Catalog.Policy}
 	if set.settings != nil {
 		p, err := parseDefault(set.settings.Attributes)
 		if err != nil {
-			warn(log, configure.Name, err)
+			warn(log, catalog.ConfigName, err)
 		}
 		set.standard = p
 		set.take(p)
 	}
-	for found, err := range s.Search(ctx, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: k.IsPolicy}) {
+	for found, err := range search.Search(ctx, s, partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: k.IsPolicy}) {
 		if err != nil {
 			return nil, err
 		}
@@ -288,7 +288,7 @@ func (f *finding) named(ctx context.Context, s *partition.Snapshot, k *wellknown
 	if err != nil {
 		return false, nil
 	}
-	if f.set.standard != nil && configure.Is(name) {
+	if f.set.standard != nil && catalog.IsConfig(name) {
 		f.Policy, f.Why = f.set.standard, namedByEntry
 		return true, nil
 	}

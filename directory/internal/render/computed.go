@@ -12,10 +12,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/referrers"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
@@ -121,7 +121,7 @@ func (v *Presenter) appendContextCSN(ctx context.Context, as []entry.Attribute, 
 	if found.Parent != entry.Root || t == nil || !v.selector.operational && !v.selector.asks(t) {
 		return as, nil
 	}
-	frontier, err := changes.Frontier(ctx, req.Snapshot)
+	frontier, err := changestream.Frontier(ctx, req.Snapshot)
 	if err != nil || len(frontier) == 0 {
 		return as, err
 	}
@@ -141,7 +141,7 @@ func Computed(ctx context.Context, req *request.Request, t *schema.AttributeType
 	return computed(ctx, req, t, at, nil)
 }
 
-func computed(ctx context.Context, req *request.Request, t *schema.AttributeType, at partition.Located, groups *referrers.Names) ([][]byte, error) {
+func computed(ctx context.Context, req *request.Request, t *schema.AttributeType, at partition.Located, groups *search.Names) ([][]byte, error) {
 	known := req.Known
 	if is, nested := membership.Is(req, t); is {
 		return membership.Of(ctx, req, at.Name, nested, acl.Show, groups)
@@ -150,12 +150,12 @@ func computed(ctx context.Context, req *request.Request, t *schema.AttributeType
 	case known.EntryDN:
 		return [][]byte{[]byte(at.Name.String())}, nil
 	case known.SubschemaSubentry:
-		return [][]byte{[]byte(subschema.Name)}, nil
+		return [][]byte{[]byte(catalog.SubschemaName)}, nil
 	case known.HasSubordinates:
 		has, err := hasChildren(ctx, req, at)
 		return [][]byte{boolean(has)}, err
 	case known.GoverningStructureRule:
-		rule, err := subschema.GoverningRule(ctx, req.Snapshot, at.ID)
+		rule, err := write.GoverningRule(ctx, req.Snapshot, at.ID)
 		if rule == nil {
 			return nil, err
 		}
@@ -197,7 +197,7 @@ func countChildren(ctx context.Context, req *request.Request, at partition.Locat
 // countAll returns the number of the entries at all levels below an entry. It counts only
 // entries that the requester sees.
 func countAll(ctx context.Context, req *request.Request, at partition.Located) (int, error) {
-	n, err := views.CountBelow(ctx, req.Snapshot, at.ID, req.Judge.Children(ctx), req.Judge.NeededTypes(), req.Limits.Candidates)
+	n, err := search.CountBelow(ctx, req.Snapshot, at.ID, req.Judge.Children(ctx), req.Judge.NeededTypes(), req.Limits.Candidates)
 	if err == nil {
 		err = req.Judge.Failure()
 	}
@@ -205,7 +205,7 @@ func countAll(ctx context.Context, req *request.Request, at partition.Located) (
 }
 
 func seenChildren(ctx context.Context, req *request.Request, at partition.Located) iter.Seq2[*partition.Result, error] {
-	return req.Snapshot.Search(ctx, partition.Query{
+	return search.Search(ctx, req.Snapshot, partition.Query{
 		Base: at.ID, Scope: op.SingleLevel, Only: req.Judge.NeededTypes(),
 		Filter: req.Judge.OnlySeen(ctx, filter.Const(filter.True)),
 	})

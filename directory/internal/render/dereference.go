@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -169,7 +170,7 @@ func (v *Presenter) named(ctx context.Context, spec *derefSpec, value []byte) (*
 		only[i] = spec.attributes[i].typ
 	}
 	only = append(only, v.Req.Judge.NeededTypes()...)
-	for found, err := range v.Req.Snapshot.Results(ctx, []entry.ID{at.ID}, partition.Query{Filter: filter.Const(filter.True), Only: only, Secrets: slices.ContainsFunc(only, (*schema.AttributeType).Secret)}) {
+	for found, err := range search.Results(ctx, v.Req.Snapshot, []entry.ID{at.ID}, partition.Query{Filter: filter.Const(filter.True), Only: only, Secrets: slices.ContainsFunc(only, (*schema.AttributeType).Secret)}) {
 		if err != nil {
 			return nil, err
 		}

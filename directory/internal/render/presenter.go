@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/referrers"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -39,10 +39,10 @@ type asked struct {
 	Shared      *collective.Set // nil if there are none
 	matched     matched
 	dereference []derefSpec
-	names       int             // names that were dereferenced
-	drawn       int64           // memory drawn for the entries that were dereferenced last
-	rights      *rights         // nil: not asked for
-	groups      referrers.Names // of the groups that were shown as memberships
+	names       int          // names that were dereferenced
+	drawn       int64        // memory drawn for the entries that were dereferenced last
+	rights      *rights      // nil: not asked for
+	groups      search.Names // of the groups that were shown as memberships
 }
 
 // Open resolves what the client requests to see, by the schema of the state that the

@@ -8,7 +8,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -29,7 +28,7 @@ func Rules(ctx context.Context, req *request.Request, name *dn.Name, e *entry.En
 
 func rulesOf(ctx context.Context, req *request.Request) ([]partition.AccessRule, error) {
 	if req.IsPast() {
-		return configure.AccessAt(ctx, req.Snapshot)
+		return req.Snapshot.Catalog.AccessAt(ctx, req.Snapshot.Reader)
 	}
 	return req.Snapshot.Access().Rules, nil
 }

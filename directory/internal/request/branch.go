@@ -5,7 +5,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -45,15 +47,15 @@ func (req *Request) Enter(ctx context.Context, name string) (err error) {
 
 // BranchNamed returns the branch with a name. It also finds a branch that another server has
 // just made.
-func (req *Request) BranchNamed(ctx context.Context, name string) (*branches.Branch, error) {
-	b, err := branches.Find(req.Server.Part, name)
+func (req *Request) BranchNamed(ctx context.Context, name string) (*branch.Branch, error) {
+	b, err := branch.Find(req.Server.Part, name)
 	if !IsMissing(err) {
 		return b, err
 	}
 	if err := req.Server.Part.CatchUp(ctx); err != nil {
 		return nil, err
 	}
-	return branches.Find(req.Server.Part, name)
+	return branch.Find(req.Server.Part, name)
 }
 
 // Earlier returns the state at the revision r, which is the state that the earlier pages of
@@ -62,12 +64,12 @@ func (req *Request) Earlier(ctx context.Context, r table.Revision) (*partition.S
 	if req.Branch != nil {
 		return req.Branch.At(ctx, r)
 	}
-	s := req.Server.Part.Snapshot()
+	s := state.Newest(req.Server.Part)
 	if r == s.Revision() {
 		return s, nil
 	}
 	s.Close()
-	return req.Server.Part.At(ctx, r)
+	return state.At(ctx, req.Server.Part, r)
 }
 
 // Update runs a transaction that changes entries. If the request is in a branch, the
@@ -76,7 +78,7 @@ func (req *Request) Update(ctx context.Context, by partition.By, fn func(*partit
 	if req.Branch != nil {
 		return req.Branch.Update(ctx, by, fn)
 	}
-	return req.Server.Part.Update(ctx, by, fn)
+	return write.Update(ctx, req.Server.Part, by, fn)
 }
 
 // Named returns the name of an entry as the client sees it.

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -37,8 +37,8 @@ type Controls struct {
 	TreeDelete        bool
 	Sync              *control.SyncRequest
 	Persistent        *control.PersistentSearch
-	At                *past.PointInTime // nil: now
-	Token             bool              // the client requests a token
+	At                *state.PointInTime // nil: now
+	Token             bool               // the client requests a token
 	Rights            *control.EffectiveRights
 	Transaction       *string        // the identifier of the transaction that the update belongs to
 	Branch            *string        // the branch that the operation is in

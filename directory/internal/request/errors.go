@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -74,7 +74,7 @@ func (d *Server) ToResult(ctx context.Context, err error) op.Result {
 			return op.Result{Code: code, MatchedDN: problem.Matched, Diagnostic: problem.Text}
 		}
 	}
-	var conflict *branches.ConflictError
+	var conflict *branch.ConflictError
 	if errors.As(err, &conflict) {
 		return op.Result{Code: op.AssertionFailed, Diagnostic: conflict.Error()}
 	}

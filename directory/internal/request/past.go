@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -27,7 +27,7 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	if err := req.Judge.MayReadPast(); err != nil {
 		return nil, err
 	}
-	s, err := past.At(ctx, req.Server.Part, *req.Controls.At)
+	s, err := state.AtPoint(ctx, req.Server.Part, *req.Controls.At)
 	if err != nil {
 		return nil, req.noState(err)
 	}
@@ -53,7 +53,7 @@ func (req *Request) judgeResumed(ctx context.Context, s *partition.Snapshot) err
 	if req.IsPast() {
 		return req.judgePast(ctx, s)
 	}
-	now := req.Server.Part.Snapshot() // the state of the request's access rules may be older than s
+	now := state.Newest(req.Server.Part) // the state of the request's access rules may be older than s
 	defer now.Close()
 	return req.Judged(ctx, now)
 }
@@ -61,7 +61,7 @@ func (req *Request) judgeResumed(ctx context.Context, s *partition.Snapshot) err
 // judgePast makes the Judge decide about a past state. The decisions depend on the access
 // rules now in force.
 func (req *Request) judgePast(ctx context.Context, then *partition.Snapshot) error {
-	now := req.Server.Part.Snapshot()
+	now := state.Newest(req.Server.Part)
 	req.held = append(req.held, now)
 	if err := req.Judged(ctx, now); err != nil {
 		return err

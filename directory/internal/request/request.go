@@ -14,7 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -31,7 +32,7 @@ type Request struct {
 	// Branch is the branch that the request is in, or nil. If the names in the request end
 	// in the name of the branch's entry, Suffix is this ending, and is appended to the
 	// names in the answers. Otherwise Suffix is "".
-	Branch *branches.Branch
+	Branch *branch.Branch
 	Suffix string
 
 	// Snapshot is the state that the request reads, Schema is the schema of Snapshot,
@@ -90,7 +91,9 @@ func (req *Request) Draw(n int64) error {
 }
 
 // Now sets the request to read the newest state, and returns that state.
-func (req *Request) Now() *partition.Snapshot { return req.Read(req.Server.Part.Snapshot()) }
+func (req *Request) Now() *partition.Snapshot {
+	return req.Read(state.Newest(req.Server.Part))
+}
 
 // Read sets the request to read a state, and returns that state.
 func (req *Request) Read(s *partition.Snapshot) *partition.Snapshot {

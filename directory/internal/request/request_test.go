@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -28,7 +28,7 @@ func TestEndKeepsNothing(t *testing.T) {
 		t.Error("nothing is refused")
 	}
 	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &wellknown.Elements{}
-	req.Branch, req.Suffix = &branches.Branch{}, "cn=x,cn=branches"
+	req.Branch, req.Suffix = &branch.Branch{}, "cn=x,cn=branches"
 	req.dynamic = &access.DynamicGroups{}
 	req.held, req.judged = []*partition.Snapshot{}, 1
 	req.Sink = noSink{}

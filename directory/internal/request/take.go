@@ -6,7 +6,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/past"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 )
@@ -221,7 +221,7 @@ func takePersistent(req *Request, _ *op.Message, c *op.Control) error {
 
 // takeAt reads the control that requests a state of the past.
 func takeAt(req *Request, _ *op.Message, c *op.Control) error {
-	m, err := past.ParsePointInTime(string(c.Value))
+	m, err := state.ParsePointInTime(string(c.Value))
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/sorting"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -101,9 +100,9 @@ type state struct {
 
 	keys   []partition.SortKey // nil: unsorted
 	lists  Lists
-	way    byte            // byList, byIndex or bySearch; 0 if the search is not sorted
-	sorter *sorting.Sorter // collects the results while a list is made; otherwise nil
-	drawn  int64           // memory drawn for the sorter
+	way    byte           // byList, byIndex or bySearch; 0 if the search is not sorted
+	sorter *search.Sorter // collects the results while a list is made; otherwise nil
+	drawn  int64          // memory drawn for the sorter
 }
 
 // streams is a pool of Streams, so that their buffers are reused.
@@ -178,7 +177,7 @@ func (st *Stream) explain(ctx context.Context) {
 	}
 	q := st.Query
 	q.Filter = filter.Blank(q.Filter)
-	if plan, err := maintain.Explain(context.WithoutCancel(ctx), st.Req.Snapshot, q, false); err == nil {
+	if plan, err := search.Explain(context.WithoutCancel(ctx), st.Req.Snapshot, q, false); err == nil {
 		st.Req.Seen.Plan = entryID.ReplaceAllString(strings.TrimSpace(plan), "entry ?")
 	}
 }
@@ -197,12 +196,12 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 	known := st.Req.Known
 	st.Subentries = visible != request.SubentriesOnly
 	if !st.Req.Controls.ManageDsaIT {
-		if st.Referrals, err = st.Req.Snapshot.HasClass(ctx, known.Referral); err != nil {
+		if st.Referrals, err = search.HasClass(ctx, st.Req.Snapshot, known.Referral); err != nil {
 			return err
 		}
 	}
 	if st.R.Deref == op.DerefInSearching || st.R.Deref == op.DerefAlways {
-		st.aliases, err = st.Req.Snapshot.HasClass(ctx, known.Alias)
+		st.aliases, err = search.HasClass(ctx, st.Req.Snapshot, known.Alias)
 	}
 	return err
 }
@@ -249,7 +248,7 @@ func (st *Stream) runQueries(ctx context.Context) error {
 }
 
 func (st *Stream) runQuery(ctx context.Context) error {
-	for found, err := range st.Req.Snapshot.Search(ctx, st.Query) {
+	for found, err := range search.Search(ctx, st.Req.Snapshot, st.Query) {
 		if err != nil {
 			return err
 		}

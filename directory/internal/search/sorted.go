@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition/bounded"
-	"github.com/seed-4dac0d86/ldapd/partition/sorting"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -115,7 +115,7 @@ func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 	if st.Out.Page == nil {
 		most = int(min(st.Req.Limits.SortBytes()/sortedSize, maxList))
 	}
-	large, err := sorting.Exceeds(ctx, st.Req.Snapshot, st.Query, most)
+	large, err := search.Exceeds(ctx, st.Req.Snapshot, st.Query, most)
 	if large && err == nil {
 		return byIndex, nil
 	}
@@ -125,7 +125,7 @@ func (st *Stream) chooseWay(ctx context.Context) (byte, error) {
 // ordered reports whether an index has the requested order.
 func (st *Stream) ordered() bool {
 	keys := st.keys
-	return len(keys) == 1 && st.Req.Judge.SortsAll(keys) && !st.aliases && st.R.Scope != op.BaseObject && sorting.Ordered(st.Req.Snapshot, &keys[0])
+	return len(keys) == 1 && st.Req.Judge.SortsAll(keys) && !st.aliases && st.R.Scope != op.BaseObject && search.Ordered(st.Req.Snapshot, &keys[0])
 }
 
 // quicklyOrdered reports whether a search by the index finds the first entry of the order
@@ -183,7 +183,7 @@ func (st *Stream) runList(ctx context.Context) error {
 
 // lookUp reads and sends the entries with the given ids.
 func (st *Stream) lookUp(ctx context.Context, ids []entry.ID) error {
-	for found, err := range st.Req.Snapshot.Results(ctx, ids, st.Query) {
+	for found, err := range search.Results(ctx, st.Req.Snapshot, ids, st.Query) {
 		if err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (st *Stream) list(ctx context.Context) ([]entry.ID, error) {
 }
 
 func (st *Stream) makeList(ctx context.Context) ([]entry.ID, error) {
-	st.sorter = sorting.NewSorter(st.keys, st.Req.Limits.SortBytes())
+	st.sorter = search.NewSorter(st.keys, st.Req.Limits.SortBytes())
 	defer func() {
 		_ = st.Req.Draw(-st.drawn) // never fails
 		st.sorter, st.drawn = nil, 0

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -100,7 +101,7 @@ func (st *Stream) targetOf(ctx context.Context, ids []entry.ID, value []byte) (i
 	var failed error
 	at := sort.Search(len(ids), func(i int) bool {
 		before := false
-		for found, err := range st.Req.Snapshot.Results(ctx, ids[i:i+1], st.Query) {
+		for found, err := range search.Results(ctx, st.Req.Snapshot, ids[i:i+1], st.Query) {
 			if err != nil {
 				failed = err
 				break

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -156,7 +156,7 @@ func (s *branchSearch) run(ctx context.Context) error {
 	if err := s.show(ctx, contextDepth, branchesTop(s.req)); err != nil || !s.wantsBelow(branchDepth) {
 		return err
 	}
-	all := branches.All(s.req.Server.Part)
+	all := branch.All(s.req.Server.Part)
 	if len(s.base) >= branchDepth {
 		name, _ := branchName(s.base[len(s.base)-branchDepth:])
 		b, err := s.req.BranchNamed(ctx, name)
@@ -166,7 +166,7 @@ func (s *branchSearch) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		all = []*branches.Branch{b}
+		all = []*branch.Branch{b}
 	}
 	for _, b := range all {
 		if err := s.branch(ctx, b); err != nil {
@@ -184,7 +184,7 @@ func missingBranch(matched string) error {
 }
 
 // branch offers the entry of a branch, and the entries below it.
-func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
+func (s *branchSearch) branch(ctx context.Context, b *branch.Branch) error {
 	if len(s.base) <= branchDepth {
 		v := &Entry{} // the entry is computed only if the search returns it
 		if s.wants(branchDepth) {
@@ -212,7 +212,7 @@ func (s *branchSearch) branch(ctx context.Context, b *branches.Branch) error {
 // report offers the entry cn=changes or cn=conflicts of a branch, and the entries below that
 // entry. The parameter rdn is the RDN of that entry, and the function items offers the
 // entries below.
-func (s *branchSearch) report(ctx context.Context, b *branches.Branch, rdn string, items func(context.Context, *branches.Branch, string) error) error {
+func (s *branchSearch) report(ctx context.Context, b *branch.Branch, rdn string, items func(context.Context, *branch.Branch, string) error) error {
 	if n := len(s.base) - reportDepth; n >= 0 && !strings.EqualFold(s.base[n].String(), rdn) {
 		return nil // rdn is cn=changes and the base is at or below cn=conflicts, or the reverse
 	}
@@ -239,7 +239,7 @@ func (s *branchSearch) item(ctx context.Context, v *Entry) error {
 
 // changes offers the changes in a branch. The parameter above is the name of their
 // superior.
-func (s *branchSearch) changes(ctx context.Context, b *branches.Branch, above string) error {
+func (s *branchSearch) changes(ctx context.Context, b *branch.Branch, above string) error {
 	n := 0
 	for c, err := range history.InBranch(ctx, b) {
 		if err != nil {
@@ -260,7 +260,7 @@ func (s *branchSearch) changes(ctx context.Context, b *branches.Branch, above st
 
 // conflicts offers the conflicts of a branch. The parameter above is the name of their
 // superior.
-func (s *branchSearch) conflicts(ctx context.Context, b *branches.Branch, above string) error {
+func (s *branchSearch) conflicts(ctx context.Context, b *branch.Branch, above string) error {
 	all, err := b.Conflicts(ctx)
 	if err != nil {
 		return err
@@ -295,7 +295,7 @@ func entryOf(branch string) string {
 }
 
 // branchEntry returns the entry of a branch.
-func branchEntry(ctx context.Context, req *request.Request, b *branches.Branch) (*Entry, error) {
+func branchEntry(ctx context.Context, req *request.Request, b *branch.Branch) (*Entry, error) {
 	i, err := b.Info(ctx)
 	if err != nil {
 		return nil, err

@@ -14,8 +14,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -57,9 +58,9 @@ func (theChangelog) Search(ctx context.Context, req *request.Request, name dn.DN
 // server can make a commit whose revision is at or below the revision of this state.
 func settledState(ctx context.Context, req *request.Request, p *delivery.Page) (*partition.Snapshot, error) {
 	if p.GoesOn() {
-		return req.Server.Part.At(ctx, p.Revision)
+		return state.At(ctx, req.Server.Part, p.Revision)
 	}
-	return changes.Settled(ctx, req.Server.Part)
+	return changestream.Settled(ctx, req.Server.Part)
 }
 
 // changelog is a search of the changelog.
@@ -71,7 +72,7 @@ type changelog struct {
 
 func (l *changelog) run(ctx context.Context, name dn.DN) error {
 	if l.judged {
-		l.now = l.req.Server.Part.Snapshot()
+		l.now = state.Newest(l.req.Server.Part)
 		defer l.now.Close()
 		if err := l.of.Judged(ctx, l.now); err != nil {
 			return err
@@ -96,7 +97,7 @@ func (l *changelog) run(ctx context.Context, name dn.DN) error {
 // is the difference between what the requester may see of the states before and after the
 // change.
 func (l *changelog) changes(ctx context.Context, n uint64) iter.Seq2[*history.Change, error] {
-	commits := changes.Numbered(ctx, l.req.Snapshot, n)
+	commits := changestream.Numbered(ctx, l.req.Snapshot, n)
 	if !l.judged {
 		return history.Changes(ctx, l.req.Server.Part, commits)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -20,7 +20,7 @@ func (theConfig) holds(name dn.DN) bool { return endsIn(name, "config") }
 
 // serves implements Source. A search with a base below cn=config runs in the tree, and finds
 // no entry there.
-func (theConfig) serves(base dn.DN, _ op.Scope) bool { return configure.Is(base) }
+func (theConfig) serves(base dn.DN, _ op.Scope) bool { return catalog.IsConfig(base) }
 
 func (theConfig) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {
 	return searchSingle(ctx, req, r, sink, func(ctx context.Context, req *request.Request) (*Entry, error) {
@@ -37,16 +37,16 @@ func (theConfig) find(ctx context.Context, req *request.Request, _ dn.DN) (*Entr
 }
 
 func (theConfig) refusal() string {
-	return "only the access rules and the default password policy of " + configure.Name + " can be changed, by a modify"
+	return "only the access rules and the default password policy of " + catalog.ConfigName + " can be changed, by a modify"
 }
 
 // errNoConfig is the answer to requesters who do not see the entry.
-var errNoConfig = &op.Result{Code: op.NoSuchObject, Diagnostic: "no entry " + configure.Name}
+var errNoConfig = &op.Result{Code: op.NoSuchObject, Diagnostic: "no entry " + catalog.ConfigName}
 
 // Config returns the entry cn=config, or nil if the requester does not see the entry. The
 // entry has the access rules only if the requester may be shown them.
 func Config(ctx context.Context, req *request.Request) (*Entry, error) {
-	v := newEntry(req, configure.Name, "directoryConfiguration", "cn", "config", "hasSubordinates", "FALSE")
+	v := newEntry(req, catalog.ConfigName, "directoryConfiguration", "cn", "config", "hasSubordinates", "FALSE")
 	policy, err := defaultPolicy(ctx, req)
 	if err != nil {
 		return nil, err
@@ -74,11 +74,11 @@ func Config(ctx context.Context, req *request.Request) (*Entry, error) {
 
 // defaultPolicy returns the default password policy in the state that the request reads,
 // or nil.
-func defaultPolicy(ctx context.Context, req *request.Request) ([]configure.PolicyAttribute, error) {
+func defaultPolicy(ctx context.Context, req *request.Request) ([]catalog.PolicyAttribute, error) {
 	if req.IsPast() {
-		return configure.PolicyAt(ctx, req.Snapshot)
+		return req.Snapshot.Catalog.PolicyAt(ctx, req.Snapshot.Reader)
 	}
-	if d := configure.DefaultPolicy(req.Snapshot); d != nil {
+	if d := req.Snapshot.Catalog.Policy; d != nil {
 		return d.Attributes, nil
 	}
 	return nil, nil

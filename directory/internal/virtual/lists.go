@@ -9,7 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -23,17 +24,17 @@ const listBatch = 128
 // list offers the records of a list. All records of the list together count as one result in
 // v.number. If a page ends within the list, the next page continues behind the key of the
 // page's last record.
-func (v *viewSearch) list(ctx context.Context, d *views.Definition) error {
+func (v *viewSearch) list(ctx context.Context, d *materialized.Definition) error {
 	defer func() { v.number++ }()
 	if v.number < v.had {
 		return nil
 	}
-	o := views.ListOptions{Filter: v.filter, Most: v.req.Limits.Candidates}
+	o := materialized.ListOptions{Filter: v.filter, Most: v.req.Limits.Candidates}
 	if position, _, ok := v.start(); ok && v.number == v.had {
 		o.After = string(position)
 	}
-	batch := make([]views.Listed, 0, listBatch)
-	for x, err := range views.Each(ctx, v.req.Snapshot, d, o) {
+	batch := make([]materialized.Listed, 0, listBatch)
+	for x, err := range materialized.Each(ctx, v.req.Snapshot, d, o) {
 		if err != nil {
 			return busyIfTooMany(err)
 		}
@@ -48,7 +49,7 @@ func (v *viewSearch) list(ctx context.Context, d *views.Definition) error {
 }
 
 // offerListed offers the records of some entries.
-func (v *viewSearch) offerListed(ctx context.Context, d *views.Definition, batch []views.Listed) error {
+func (v *viewSearch) offerListed(ctx context.Context, d *materialized.Definition, batch []materialized.Listed) error {
 	if v.listed += len(batch); v.req.Limits.Candidates > 0 && v.listed > v.req.Limits.Candidates {
 		return op.Errorf(op.AdminLimitExceeded, "the search looks at more than %d records, the limit on candidates: narrow it", v.req.Limits.Candidates)
 	}
@@ -57,7 +58,7 @@ func (v *viewSearch) offerListed(ctx context.Context, d *views.Definition, batch
 		ids[i] = batch[i].ID
 	}
 	next := 0
-	for found, err := range views.Among(ctx, v.req.Snapshot, ids, listedQuery(ctx, v.req, d)) {
+	for found, err := range search.Among(ctx, v.req.Snapshot, ids, listedQuery(ctx, v.req, d)) {
 		if err != nil {
 			return err
 		}
@@ -71,7 +72,7 @@ func (v *viewSearch) offerListed(ctx context.Context, d *views.Definition, batch
 	return v.req.Judge.Failure()
 }
 
-func (v *viewSearch) offerRecord(ctx context.Context, d *views.Definition, found *partition.Result, key string) error {
+func (v *viewSearch) offerRecord(ctx context.Context, d *materialized.Definition, found *partition.Result, key string) error {
 	tested, err := listedEntry(ctx, v.req, d, found, acl.Search)
 	if err != nil || !tested.matches(v.req, v.filter) {
 		return err
@@ -90,7 +91,7 @@ func (v *viewSearch) offerRecord(ctx context.Context, d *views.Definition, found
 }
 
 // listedQuery returns a query for those entries of a list that the requester sees.
-func listedQuery(ctx context.Context, req *request.Request, d *views.Definition) partition.Query {
+func listedQuery(ctx context.Context, req *request.Request, d *materialized.Definition) partition.Query {
 	return partition.Query{
 		Scope: op.BaseObject, Filter: req.Judge.OnlySeen(ctx, filter.Const(filter.True)),
 		Only: append(d.Only(), req.Judge.NeededTypes()...),
@@ -99,8 +100,8 @@ func listedQuery(ctx context.Context, req *request.Request, d *views.Definition)
 
 // listedEntry returns the record of an entry, with the values on which the requester has
 // the rights r.
-func listedEntry(ctx context.Context, req *request.Request, d *views.Definition, found *partition.Result, r acl.Rights) (*Entry, error) {
-	attributes, err := views.Compose(ctx, req.Snapshot, d, found, req.Judge.NeededTypes(),
+func listedEntry(ctx context.Context, req *request.Request, d *materialized.Definition, found *partition.Result, r acl.Rights) (*Entry, error) {
+	attributes, err := d.Compose(ctx, req.Snapshot, found.Located, found.Entry, req.Judge.NeededTypes(),
 		func(ctx context.Context, at partition.Located, e *entry.Entry, as []entry.Attribute) ([]entry.Attribute, error) {
 			return req.Judge.Allowed(ctx, at.Name, e, as, r)
 		})
@@ -117,7 +118,7 @@ func listedEntry(ctx context.Context, req *request.Request, d *views.Definition,
 
 // listedNamed finds the listed entry whose record has the given name. It returns false if
 // there is no such record, or if the requester does not see the entry.
-func listedNamed(ctx context.Context, req *request.Request, d *views.Definition, name dn.DN) (found partition.Result, ok bool, err error) {
+func listedNamed(ctx context.Context, req *request.Request, d *materialized.Definition, name dn.DN) (found partition.Result, ok bool, err error) {
 	rdn := name[0]
 	if t := req.Schema.Attribute("entryUUID"); len(rdn) != 1 || t == nil || req.Schema.Attribute(rdn[0].Type) != t {
 		return found, false, nil
@@ -126,12 +127,12 @@ func listedNamed(ctx context.Context, req *request.Request, d *views.Definition,
 	if err != nil {
 		return found, false, nil
 	}
-	if in, err := views.In(ctx, req.Snapshot, d, id); err != nil || !in {
+	if in, err := d.In(ctx, req.Snapshot, id); err != nil || !in {
 		return found, false, err
 	}
 	q := listedQuery(ctx, req, d)
 	q.Base = id
-	found, ok, err = req.Snapshot.Lookup(ctx, q, id)
+	found, ok, err = search.Lookup(ctx, req.Snapshot, q, id)
 	if err == nil {
 		err = req.Judge.Failure()
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // The entries at and below cn=cluster,cn=monitor show what the servers of the store publish
@@ -39,7 +39,7 @@ func (theMonitor) refusal() string {
 func (theMonitor) Search(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
 	now := func(context.Context, *delivery.Page) (*partition.Snapshot, error) { return req.Newest(ctx) }
 	return list(ctx, req, r, sink, monitorTop, "the monitor", now, func(ctx context.Context, l *listing) error {
-		c, err := maintain.Cluster(ctx, req.Server.Part, time.Now())
+		c, err := req.Server.Part.DB.ReadCluster(ctx, time.Now())
 		if err != nil {
 			return err
 		}
@@ -58,11 +58,11 @@ func monitorTop(req *request.Request) *Entry {
 
 // monitored returns the entries that show this server's counters, and the entries that show the
 // published data.
-func monitored(req *request.Request, c *maintain.ClusterState) []*Entry {
+func monitored(req *request.Request, c *txn.Cluster) []*Entry {
 	cluster := newEntry(req, clusterName, "monitorCluster", "cn", "cluster",
 		"clusterNewest", c.Newest, "clusterSettled", c.Low, "clusterFloor", generalized(c.Horizon), "clusterConfig", c.Config)
 	refused := ""
-	if err := maintain.Refusal(req.Server.Part); err != nil {
+	if err := req.Server.Part.DB.Refusal(); err != nil {
 		refused = err.Error()
 	}
 	top := monitorTop(req)
@@ -94,11 +94,11 @@ func monitored(req *request.Request, c *maintain.ClusterState) []*Entry {
 // below it for each view, if there are views.
 func keptViews(ctx context.Context, req *request.Request) ([]*Entry, error) {
 	s := req.Snapshot
-	defs, _, err := views.Definitions(ctx, s)
+	defs, _, err := materialized.Definitions(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	switch d, err := views.Subordinates(ctx, s); {
+	switch d, err := materialized.Builtin(ctx, s); {
 	case err != nil:
 		return nil, err
 	case d != nil:
@@ -107,13 +107,13 @@ func keptViews(ctx context.Context, req *request.Request) ([]*Entry, error) {
 		return nil, nil
 	}
 	const above = "cn=views," + monitorName
-	p := views.ProgressOf(req.Server.Part)
+	p := materialized.ProgressOf(req.Server.Part)
 	all := []*Entry{newEntry(req, above, "monitorContainer", "cn", "views")}
 	all[0].addClass(req, "extensibleObject")
 	all[0].add(req.Schema, "monitoredInfo", fmt.Sprintf("lag %d entries", p.Entries), fmt.Sprintf("lag %d ms", p.Age.Milliseconds()),
 		fmt.Sprintf("steps %d", p.Steps), fmt.Sprintf("errors %d", p.Errors))
 	for _, d := range defs {
-		st, err := views.StatusOf(ctx, s, d)
+		st, err := materialized.StatusOf(ctx, s, d)
 		if err != nil {
 			return nil, err
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
 )
 
 // theRootDSE serves the root DSE, which describes what the server supports (RFC 4512,
@@ -60,7 +60,7 @@ func RootDSE(ctx context.Context, req *request.Request, attributes []string) *En
 	add("objectClass", "top", "extensibleObject")
 	add("namingContexts", req.Server.Part.Config().Suffixes...)
 	add("ref", req.Server.Settings().Referral...)
-	add("subschemaSubentry", subschema.Name)
+	add("subschemaSubentry", catalog.SubschemaName)
 	add("supportedLDAPVersion", "3")
 	add("supportedControl", request.SupportedControls()...)
 	add("supportedExtension", slices.Concat(supportedExtensions, req.Server.Settings().Extensions)...)
@@ -93,7 +93,7 @@ func addNumbers(ctx context.Context, req *request.Request, v *Entry) {
 	if l.checkRead(ctx, changelogTop(req)) != nil {
 		return
 	}
-	if first, last, err := changes.Numbers(ctx, req.Server.Part); err == nil {
+	if first, last, err := changestream.Numbers(ctx, req.Server.Part); err == nil {
 		v.add(req.Schema, "firstChangeNumber", strconv.FormatUint(first, 10))
 		v.add(req.Schema, "lastChangeNumber", strconv.FormatUint(last, 10))
 	}

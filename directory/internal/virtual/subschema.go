@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -16,12 +16,12 @@ import (
 type theSubschema struct{}
 
 func (theSubschema) holds(name dn.DN) bool {
-	return len(name) > 0 && subschema.Is(name[len(name)-1:])
+	return len(name) > 0 && catalog.IsSubschema(name[len(name)-1:])
 }
 
 // serves implements Source. A search with a base below the subschema entry runs in the tree,
 // and finds no entry there.
-func (theSubschema) serves(base dn.DN, _ op.Scope) bool { return subschema.Is(base) }
+func (theSubschema) serves(base dn.DN, _ op.Scope) bool { return catalog.IsSubschema(base) }
 
 func (theSubschema) Search(ctx context.Context, req *request.Request, _ dn.DN, r *op.Search, sink op.Sink) error {
 	return searchSingle(ctx, req, r, sink, Subschema)
@@ -32,14 +32,14 @@ func (theSubschema) find(ctx context.Context, req *request.Request, _ dn.DN) (*E
 }
 
 func (theSubschema) refusal() string {
-	return fmt.Sprintf("only the definitions of %s can be changed, by a modify", subschema.Name)
+	return fmt.Sprintf("only the definitions of %s can be changed, by a modify", catalog.SubschemaName)
 }
 
 // Subschema returns the schema of the state that the request reads, as an entry (RFC 4512,
 // 4.4). The entry also has stored attributes, which say when and by whom the schema was
 // changed.
 func Subschema(ctx context.Context, req *request.Request) (*Entry, error) {
-	v := &Entry{Name: dn.NewName(subschema.Name)}
+	v := &Entry{Name: dn.NewName(catalog.SubschemaName)}
 	add := func(name string, values ...string) { v.add(req.Schema, name, values...) }
 	add("objectClass", "top", "subentry", "subschema", "extensibleObject")
 	add("cn", "Subschema")
@@ -51,10 +51,10 @@ func Subschema(ctx context.Context, req *request.Request) (*Entry, error) {
 	} {
 		add(a, req.Schema.Definitions(a)...)
 	}
-	add("entryDN", subschema.Name)
-	add("subschemaSubentry", subschema.Name)
+	add("entryDN", catalog.SubschemaName)
+	add("subschemaSubentry", catalog.SubschemaName)
 	add("hasSubordinates", "FALSE")
-	stored, err := subschema.Entry(ctx, req.Snapshot)
+	stored, err := req.Snapshot.Subschema(ctx)
 	if err != nil || stored == nil {
 		return v, err
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -63,7 +64,7 @@ func (theViews) find(ctx context.Context, req *request.Request, name dn.DN) (*En
 	if err != nil || d == nil {
 		return nil, err
 	}
-	if d.Kind == views.List {
+	if d.Kind == materialized.List {
 		found, ok, err := listedNamed(ctx, req, d, name)
 		if err != nil || !ok {
 			return nil, err
@@ -160,7 +161,7 @@ func (v *viewSearch) everything(ctx context.Context, at partition.Located) error
 	}
 	all := partition.Query{Base: at.ID, Scope: op.SingleLevel, Filter: filter.Const(filter.True), Only: nil}
 	var below []partition.Located
-	for found, err := range v.req.Snapshot.Search(ctx, all) {
+	for found, err := range search.Search(ctx, v.req.Snapshot, all) {
 		if err != nil {
 			return err
 		}
@@ -192,7 +193,7 @@ func (v *viewSearch) definition(ctx context.Context, at partition.Located, name 
 	if err != nil || d == nil {
 		return err
 	}
-	if d.Kind == views.List {
+	if d.Kind == materialized.List {
 		return v.list(ctx, d)
 	}
 	rs, err := readRecords(ctx, v.req, d, "")
@@ -213,7 +214,7 @@ func (v *viewSearch) record(ctx context.Context, name dn.DN) error {
 	var offer func() error
 	switch {
 	case d == nil:
-	case d.Kind == views.List:
+	case d.Kind == materialized.List:
 		found, ok, err := listedNamed(ctx, v.req, d, name)
 		if err != nil {
 			return err
@@ -257,7 +258,7 @@ func (v *viewSearch) stored(ctx context.Context, id entry.ID) error {
 	return v.next(func() error {
 		q := v.query
 		q.Base, q.Scope = id, op.BaseObject
-		found, ok, err := v.req.Snapshot.Lookup(ctx, q, id)
+		found, ok, err := search.Lookup(ctx, v.req.Snapshot, q, id)
 		if err == nil {
 			err = v.req.Judge.Failure()
 		}
@@ -277,11 +278,11 @@ func (v *viewSearch) stored(ctx context.Context, id entry.ID) error {
 // readableView returns the definition with a name. It returns nil if there is no such
 // definition, or if the requester may not read all of the definition. Only a requester who
 // may read the definition may read the view's records.
-func readableView(ctx context.Context, req *request.Request, name dn.DN) (*views.Definition, error) {
+func readableView(ctx context.Context, req *request.Request, name dn.DN) (*materialized.Definition, error) {
 	if len(name) != definitionDepth {
 		return nil, nil
 	}
-	d, err := views.Find(ctx, req.Snapshot, name)
+	d, err := materialized.Find(ctx, req.Snapshot, name)
 	if partition.Is(err, partition.Unwilling) {
 		return nil, nil // the entry cannot be a view, perhaps because the schema has changed
 	}
@@ -310,8 +311,8 @@ func readableView(ctx context.Context, req *request.Request, name dn.DN) (*views
 
 // readRecords reads the record with the given key, or all records of a view if the key is
 // "".
-func readRecords(ctx context.Context, req *request.Request, d *views.Definition, key string) ([]views.Record, error) {
-	rs, err := views.Read(ctx, req.Snapshot, d, views.ReadOptions{Key: key, Most: req.Limits.Candidates})
+func readRecords(ctx context.Context, req *request.Request, d *materialized.Definition, key string) ([]materialized.Record, error) {
+	rs, err := materialized.Read(ctx, req.Snapshot, d, materialized.ReadOptions{Key: key, Most: req.Limits.Candidates})
 	return rs, busyIfTooMany(err)
 }
 
@@ -327,7 +328,7 @@ func busyIfTooMany(err error) error {
 
 // recordsNamed returns a list with the record that has a name. The list is empty if there is
 // no such record.
-func recordsNamed(ctx context.Context, req *request.Request, d *views.Definition, name dn.DN) ([]views.Record, error) {
+func recordsNamed(ctx context.Context, req *request.Request, d *materialized.Definition, name dn.DN) ([]materialized.Record, error) {
 	key, ok := d.KeyOf(req.Schema, name[0])
 	if !ok {
 		return nil, nil
@@ -336,7 +337,7 @@ func recordsNamed(ctx context.Context, req *request.Request, d *views.Definition
 }
 
 // recordEntry returns a record as an entry.
-func recordEntry(req *request.Request, d *views.Definition, r *views.Record) *Entry {
+func recordEntry(req *request.Request, d *materialized.Definition, r *materialized.Record) *Entry {
 	rdn := make(dn.RDN, len(d.Groups))
 	for i, t := range d.Groups {
 		rdn[i] = dn.AVA{Type: t.Name(), Value: r.Values[i]}
@@ -345,10 +346,10 @@ func recordEntry(req *request.Request, d *views.Definition, r *views.Record) *En
 	for i, t := range d.Groups {
 		v.add(req.Schema, t.Name(), string(r.Values[i]))
 	}
-	attributes := map[string]string{string(views.Sum): "viewSum", string(views.Min): "viewMin", string(views.Max): "viewMax"}
+	attributes := map[string]string{string(materialized.Sum): "viewSum", string(materialized.Min): "viewMin", string(materialized.Max): "viewMax"}
 	for i, t := range d.Totals {
 		switch {
-		case t.Op == views.Count:
+		case t.Op == materialized.Count:
 			v.add(req.Schema, "viewCount", strconv.FormatInt(r.Count, 10))
 		case r.Totals[i] != nil:
 			v.addOf(req.Schema.Attribute(attributes[string(t.Op)]), t.Attribute, r.Totals[i].String())

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -109,7 +109,7 @@ func newEntry(req *request.Request, name, class string, pairs ...string) *Entry 
 	}
 	v.add(req.Schema, "structuralObjectClass", class)
 	v.add(req.Schema, "entryDN", name)
-	v.add(req.Schema, "subschemaSubentry", subschema.Name)
+	v.add(req.Schema, "subschemaSubentry", catalog.SubschemaName)
 	return v
 }
 

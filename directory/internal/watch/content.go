@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	partsearch "github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -97,7 +98,7 @@ func (c *content) below(ctx context.Context, id entry.ID) iter.Seq2[*partition.R
 
 func (c *content) find(ctx context.Context, q partition.Query) iter.Seq2[*partition.Result, error] {
 	return func(yield func(*partition.Result, error) bool) {
-		for found, err := range c.Req.Snapshot.Search(ctx, q) {
+		for found, err := range partsearch.Search(ctx, c.Req.Snapshot, q) {
 			if err == nil && c.hides(found.Entry) {
 				continue
 			}
@@ -121,7 +122,7 @@ func (c *content) failure() error {
 
 // lookup returns an entry if it is in the content.
 func (c *content) lookup(ctx context.Context, id entry.ID) (*partition.Result, bool, error) {
-	found, ok, err := c.Req.Snapshot.Lookup(ctx, c.Query, id)
+	found, ok, err := partsearch.Lookup(ctx, c.Req.Snapshot, c.Query, id)
 	if err == nil {
 		err = c.failure()
 	}

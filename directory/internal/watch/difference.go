@@ -7,7 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 )
@@ -30,7 +30,7 @@ type commits struct {
 func gather(ctx context.Context, s *partition.Snapshot, after revision.Frontier) (*commits, error) {
 	g := &commits{frontier: after}
 	seen := map[entry.ID]bool{}
-	for c, err := range changes.Shown(ctx, s, after) {
+	for c, err := range changestream.Shown(ctx, s, after) {
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (y *synchronizer) differ(ctx context.Context, from, to *content, g *commits
 	for _, id := range g.ids {
 		d.touched[id] = true
 	}
-	for e, err := range changes.Effects(ctx, from.Req.Snapshot, to.Req.Snapshot, g.ids) {
+	for e, err := range changestream.Effects(ctx, from.Req.Snapshot, to.Req.Snapshot, g.ids) {
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ type arrival struct {
 // sends the deletion of the entry. If the entry was moved, leave also sends the deletions of
 // the descendants that left the content because of the move. It records in arrivals what the
 // method come must send later.
-func (d *difference) leave(ctx context.Context, e changes.Effect) error {
+func (d *difference) leave(ctx context.Context, e changestream.Effect) error {
 	n := arrival{id: e.ID}
 	was, is, err := d.both(ctx, e)
 	switch {
@@ -168,7 +168,7 @@ func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 			return err
 		}
 	}
-	if e.Kind == changes.Moved {
+	if e.Kind == changestream.Moved {
 		if n.moved, err = d.from.Req.Snapshot.HasChildren(ctx, e.ID); err == nil && !n.moved {
 			n.moved, err = d.to.Req.Snapshot.HasChildren(ctx, e.ID)
 		}
@@ -184,8 +184,8 @@ func (d *difference) leave(ctx context.Context, e changes.Effect) error {
 
 // modified returns the sync state to send for an entry that is in both contents. It returns
 // 0 if the requester may be shown nothing of the change.
-func (d *difference) modified(ctx context.Context, e changes.Effect) (int64, error) {
-	if d.to.restricted() && e.Kind != changes.Moved {
+func (d *difference) modified(ctx context.Context, e changestream.Effect) (int64, error) {
+	if d.to.restricted() && e.Kind != changestream.Moved {
 		if same, err := sameShown(ctx, d.from, d.to, e.ID); same || err != nil {
 			return 0, err
 		}
@@ -195,8 +195,8 @@ func (d *difference) modified(ctx context.Context, e changes.Effect) (int64, err
 
 // The method "both" looks up an entry in both contents. It returns the entry in the old content,
 // or nil, and reports whether the new content has the entry.
-func (d *difference) both(ctx context.Context, e changes.Effect) (was *partition.Result, is bool, err error) {
-	if e.Kind != changes.Added {
+func (d *difference) both(ctx context.Context, e changestream.Effect) (was *partition.Result, is bool, err error) {
+	if e.Kind != changestream.Added {
 		found, ok, err := d.from.lookup(ctx, e.ID)
 		if err != nil {
 			return nil, false, err
@@ -205,7 +205,7 @@ func (d *difference) both(ctx context.Context, e changes.Effect) (was *partition
 			was = found
 		}
 	}
-	if e.Kind != changes.Deleted {
+	if e.Kind != changestream.Deleted {
 		is, err = d.to.has(ctx, e.ID)
 	}
 	return was, is, err
@@ -331,7 +331,7 @@ func (y *synchronizer) compareOne(ctx context.Context, from, to *content, found 
 	if from.restricted() || to.restricted() {
 		same, err = sameShown(ctx, from, to, found.ID)
 	} else {
-		same, err = changes.Unmoved(ctx, to.Req.Snapshot, found.ID, known)
+		same, err = changestream.Unmoved(ctx, to.Req.Snapshot, found.ID, known)
 	}
 	if err != nil || same {
 		return err

@@ -11,18 +11,19 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // changeTypes maps the effects of commits to the change types of a persistent search.
-var changeTypes = map[changes.EffectKind]int64{
-	changes.Added:    control.ChangeAdd,
-	changes.Deleted:  control.ChangeDelete,
-	changes.Modified: control.ChangeModify,
-	changes.Moved:    control.ChangeModDN,
+var changeTypes = map[changestream.EffectKind]int64{
+	changestream.Added:    control.ChangeAdd,
+	changestream.Deleted:  control.ChangeDelete,
+	changestream.Modified: control.ChangeModify,
+	changestream.Moved:    control.ChangeModDN,
 }
 
 // A persister runs a persistent search. It sends the present entries, if the client wants
@@ -46,7 +47,7 @@ func searchOn(ctx context.Context, req *request.Request, name dn.DN, r *op.Searc
 	if err := persist(req, sink); err != nil {
 		return err
 	}
-	for c, err := range changes.Stream(ctx, req.Server.Part, frontier) {
+	for c, err := range changestream.Stream(ctx, req.Server.Part, frontier) {
 		if err != nil {
 			return err
 		}
@@ -77,9 +78,9 @@ func withoutAliases(r *op.Search) *op.Search {
 // frontier of the state that it has read. The persister then sends the changes after this
 // frontier.
 func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
-	s := w.req.Server.Part.Snapshot()
+	s := state.Newest(w.req.Server.Part)
 	defer s.Close()
-	frontier, err := changes.Frontier(ctx, s)
+	frontier, err := changestream.Frontier(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (w *persister) begin(ctx context.Context) (revision.Frontier, error) {
 var errRules = op.Errorf(op.UnwillingToPerform, "the access rules for the requester have changed: search again")
 
 // notify sends the changes of one commit.
-func (w *persister) notify(ctx context.Context, c *changes.Change, before, after revision.Frontier) error {
+func (w *persister) notify(ctx context.Context, c *changestream.Change, before, after revision.Frontier) error {
 	p, err := rulesNow(ctx, w.req)
 	if err != nil {
 		return err
@@ -110,12 +111,12 @@ func (w *persister) notify(ctx context.Context, c *changes.Change, before, after
 	}
 	w.program = p
 	part := w.req.Server.Part
-	from, err := changes.AtFrontier(ctx, part, before)
+	from, err := changestream.AtFrontier(ctx, part, before)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := changes.AtFrontier(ctx, part, after)
+	to, err := changestream.AtFrontier(ctx, part, after)
 	if err != nil {
 		return err
 	}
@@ -151,7 +152,7 @@ type notice struct {
 
 // The method "each" sends the changes of the given entries.
 func (n *notice) each(ctx context.Context, ids []entry.ID) error {
-	for e, err := range changes.Effects(ctx, n.from, n.to, ids) {
+	for e, err := range changestream.Effects(ctx, n.from, n.to, ids) {
 		if err == nil {
 			err = n.effect(ctx, e)
 		}
@@ -186,7 +187,7 @@ func (n *notice) all(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if last, err := changes.Written(ctx, n.to, found.ID); err != nil || last != n.revision {
+		if last, err := changestream.Written(ctx, n.to, found.ID); err != nil || last != n.revision {
 			if err != nil {
 				return err
 			}
@@ -202,7 +203,7 @@ func (n *notice) all(ctx context.Context) error {
 // The method "left" reports whether an entry of the old content was deleted, or became hidden
 // from the requester.
 func (n *notice) left(ctx context.Context, id entry.ID) (bool, error) {
-	there, err := changes.Written(ctx, n.to, id)
+	there, err := changestream.Written(ctx, n.to, id)
 	if err != nil || there == 0 || n.is == nil || !n.is.restricted() {
 		return there == 0, err
 	}
@@ -213,25 +214,25 @@ func (n *notice) left(ctx context.Context, id entry.ID) (bool, error) {
 // asSeen turns the effect of a commit on an entry into the effect that the requester sees.
 // If the entry becomes visible, the requester sees an addition. If the entry becomes hidden,
 // the requester sees a deletion. The result seen is false if the requester sees no change.
-func (n *notice) asSeen(ctx context.Context, e changes.Effect) (_ changes.Effect, seen bool, err error) {
+func (n *notice) asSeen(ctx context.Context, e changestream.Effect) (_ changestream.Effect, seen bool, err error) {
 	if !n.was.restricted() || n.is == nil {
 		return e, true, nil
 	}
 	before, after := false, false
-	if e.Kind != changes.Added {
+	if e.Kind != changestream.Added {
 		before, err = n.was.sees(ctx, e.ID)
 	}
-	if e.Kind != changes.Deleted && err == nil {
+	if e.Kind != changestream.Deleted && err == nil {
 		after, err = n.is.sees(ctx, e.ID)
 	}
 	switch {
 	case err != nil || !before && !after:
 		return e, false, err
 	case !before:
-		e.Kind = changes.Added
+		e.Kind = changestream.Added
 	case !after:
-		e.Kind = changes.Deleted
-	case e.Kind == changes.Modified:
+		e.Kind = changestream.Deleted
+	case e.Kind == changestream.Modified:
 		same, err := sameShown(ctx, n.was, n.is, e.ID)
 		return e, !same, err
 	}
@@ -241,14 +242,14 @@ func (n *notice) asSeen(ctx context.Context, e changes.Effect) (_ changes.Effect
 // effect sends the change of an entry. If the change is a deletion, effect sends it only if
 // the old content had the entry. Any other change is sent only if the new content has the
 // entry.
-func (n *notice) effect(ctx context.Context, e changes.Effect) error {
+func (n *notice) effect(ctx context.Context, e changestream.Effect) error {
 	e, seen, err := n.asSeen(ctx, e)
 	if err != nil || !seen {
 		return err
 	}
 	kind := changeTypes[e.Kind]
 	c := n.is
-	if e.Kind == changes.Deleted {
+	if e.Kind == changestream.Deleted {
 		c = n.was
 	}
 	if n.w.request.Types&kind == 0 || c == nil {
@@ -262,7 +263,7 @@ func (n *notice) effect(ctx context.Context, e changes.Effect) error {
 		return c.send(ctx, found)
 	}
 	change := control.EntryChange{Type: kind}
-	if e.Kind == changes.Moved {
+	if e.Kind == changestream.Moved {
 		previous, err := n.from.Name(ctx, e.ID)
 		if err != nil {
 			return err

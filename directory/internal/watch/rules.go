@@ -12,6 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -36,7 +38,7 @@ func rules(ctx context.Context, req *request.Request, newest *partition.Snapshot
 
 // rulesNow calls rules with the newest state.
 func rulesNow(ctx context.Context, req *request.Request) (*acl.Program, error) {
-	newest := req.Server.Part.Snapshot()
+	newest := state.Newest(req.Server.Part)
 	defer newest.Close()
 	return rules(ctx, req, newest)
 }
@@ -59,7 +61,7 @@ func (c *content) restricted() bool { return !c.Req.Judge.ReadsAll() }
 func (c *content) sees(ctx context.Context, id entry.ID) (bool, error) {
 	j := &c.Req.Judge
 	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Only: j.NeededTypes(), Filter: j.OnlySeen(ctx, filter.Const(filter.True))}
-	_, ok, err := c.Req.Snapshot.Lookup(ctx, q, id)
+	_, ok, err := search.Lookup(ctx, c.Req.Snapshot, q, id)
 	if err == nil {
 		err = c.failure()
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changes"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 )
@@ -91,9 +92,9 @@ func (y *synchronizer) refresh(ctx context.Context) (deletes bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s := y.req.Server.Part.Snapshot()
+	s := state.Newest(y.req.Server.Part)
 	defer s.Close()
-	frontier, err := changes.Frontier(ctx, s)
+	frontier, err := changestream.Frontier(ctx, s)
 	if err != nil {
 		return false, err
 	}
@@ -154,10 +155,10 @@ func (y *synchronizer) begin(ctx context.Context) (refreshing, error) {
 		return byContent, nil
 	}
 	y.frontier = c.frontier
-	err := changes.Follows(ctx, y.req.Server.Part, c.frontier)
+	err := changestream.Follows(ctx, y.req.Server.Part, c.frontier)
 	if err == nil { // check that this server has the state: another server, which is ahead, may have sent the cookie
 		var s *partition.Snapshot
-		if s, err = changes.AtFrontier(ctx, y.req.Server.Part, c.frontier); err == nil {
+		if s, err = changestream.AtFrontier(ctx, y.req.Server.Part, c.frontier); err == nil {
 			s.Close()
 		}
 	}
@@ -187,7 +188,7 @@ func (y *synchronizer) byRules(ctx context.Context, s *partition.Snapshot, how r
 		}
 		return byContent, nil
 	}
-	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.cookie.frontier)
+	before, err := changestream.AtFrontier(ctx, y.req.Server.Part, y.cookie.frontier)
 	if err != nil {
 		return how, err
 	}
@@ -229,7 +230,7 @@ func (y *synchronizer) present(ctx context.Context, to *content, since revision.
 		if err != nil {
 			return err
 		}
-		same, err := changes.Unmoved(ctx, to.Req.Snapshot, found.ID, since)
+		same, err := changestream.Unmoved(ctx, to.Req.Snapshot, found.ID, since)
 		switch {
 		case err != nil:
 			return err
@@ -294,8 +295,8 @@ func (y *synchronizer) dropped() error {
 // persist sends changes until the client or the server ends the operation.
 func (y *synchronizer) persist(ctx context.Context) error {
 	for {
-		next := changes.Next(y.req.Server.Part)
-		s := y.req.Server.Part.Snapshot()
+		next := changestream.Next(y.req.Server.Part)
+		s := state.Newest(y.req.Server.Part)
 		err := y.follow(ctx, s)
 		s.Close()
 		if errors.Is(err, errChanged) {
@@ -337,7 +338,7 @@ func (y *synchronizer) follow(ctx context.Context, s *partition.Snapshot) error 
 // jump sends the difference between the content that the client has and the content of the
 // newest state. The two contents are under different access rules.
 func (y *synchronizer) jump(ctx context.Context, s *partition.Snapshot, p *acl.Program) error {
-	frontier, err := changes.Frontier(ctx, s)
+	frontier, err := changestream.Frontier(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -381,7 +382,7 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 		return errChanged
 	}
 	if g.more {
-		behind, err := changes.AtFrontier(ctx, y.req.Server.Part, g.frontier)
+		behind, err := changestream.AtFrontier(ctx, y.req.Server.Part, g.frontier)
 		if err != nil {
 			return err
 		}
@@ -394,7 +395,7 @@ func (y *synchronizer) step(ctx context.Context, s *partition.Snapshot, g *commi
 // The method "between" passes two contents to the function send. The first is the content that
 // the client has, under oldRules. The second is the content of the state s, under newRules.
 func (y *synchronizer) between(ctx context.Context, s *partition.Snapshot, oldRules, newRules *acl.Program, send func(from, to *content) error) error {
-	before, err := changes.AtFrontier(ctx, y.req.Server.Part, y.frontier)
+	before, err := changestream.AtFrontier(ctx, y.req.Server.Part, y.frontier)
 	if err != nil {
 		return err
 	}

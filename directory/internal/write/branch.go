@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 )
 
 // runBranch runs an update of the entry of a branch: it makes, changes, merges, parks or
@@ -61,7 +61,7 @@ func mayRunBranch(req *request.Request) error {
 
 // addBranch makes a branch.
 func addBranch(ctx context.Context, req *request.Request, name string, r *op.Add) error {
-	o := branches.Options{Name: name, By: by(req)}
+	o := branch.Options{Name: name, By: by(req)}
 	if !slices.ContainsFunc(r.Attributes, func(a op.PartialAttribute) bool { return strings.EqualFold(a.Description, "objectClass") }) {
 		return errBranchClass
 	}
@@ -85,7 +85,7 @@ func addBranch(ctx context.Context, req *request.Request, name string, r *op.Add
 			return op.Errorf(op.ObjectClassViolation, "%s: a new branch can have a description and nothing else", a.Description)
 		}
 	}
-	_, err := branches.Create(ctx, req.Server.Part, o)
+	_, err := branch.Create(ctx, req.Server.Part, o)
 	return err
 }
 

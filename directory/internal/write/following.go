@@ -5,9 +5,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/follow"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 )
 
 // checkFollowing returns a referral if the directory follows another server (package
@@ -15,8 +13,8 @@ import (
 // updates of the schema and the settings, which a following directory does not take from the
 // other server.
 func checkFollowing(req *request.Request, name dn.DN) error {
-	f := follow.Of(req.Snapshot)
-	if f == nil || subschema.Is(name) || configure.Is(name) {
+	f := req.Snapshot.Catalog.Header.Following
+	if f == nil || catalog.IsSubschema(name) || catalog.IsConfig(name) {
 		return nil
 	}
 	return &op.Result{

@@ -8,8 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 )
 
 // Keep returns the operation that a transaction keeps for an update. If the update cannot be
@@ -51,9 +50,9 @@ func keepable(r op.Request) error {
 			return op.Errorf(op.InvalidDNSyntax, "%v", err)
 		}
 		switch {
-		case subschema.Is(name):
+		case catalog.IsSubschema(name):
 			return errSchemaAlone
-		case !configure.Is(name):
+		case !catalog.IsConfig(name):
 			err = virtual.RefuseWrite(name)
 		}
 	case *op.Delete:

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -28,10 +28,10 @@ func (u *update) may(ctx context.Context, req *request.Request) error {
 	if req.Judge.Unrestricted() {
 		return nil
 	}
-	if subschema.Is(u.name) {
+	if catalog.IsSubschema(u.name) {
 		return refuseUnless(req, req.Judge.Everywhere(), acl.Manage)
 	}
-	if configure.Is(u.name) {
+	if catalog.IsConfig(u.name) {
 		return mayConfigure(ctx, req, u.name)
 	}
 	if u.adds {
@@ -254,7 +254,7 @@ func mayDeleteTree(ctx context.Context, req *request.Request, at partition.Locat
 		last = d
 		return true
 	})
-	for _, err := range req.Snapshot.Search(ctx, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: kept, Only: req.Judge.NeededTypes()}) {
+	for _, err := range search.Search(ctx, req.Snapshot, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: kept, Only: req.Judge.NeededTypes()}) {
 		if err != nil {
 			return err
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -30,10 +30,10 @@ func planModify(ctx context.Context, req *request.Request, r *op.Modify, p *prep
 	if identify.MustChange(req, nil) && !isOwnPassword(req, name, r.Changes) {
 		return nil, accountcheck.Refusal(req, account.ErrMustChange)
 	}
-	if subschema.Is(name) {
+	if catalog.IsSubschema(name) {
 		return modifySubschema(ctx, name, r), nil
 	}
-	if configure.Is(name) {
+	if catalog.IsConfig(name) {
 		return modifyConfig(ctx, req, name, r), nil
 	}
 	if err := virtual.RefuseWrite(name); err != nil {
@@ -88,7 +88,7 @@ func isOwnPassword(req *request.Request, name dn.DN, changes []op.Modification) 
 // modifySubschema returns the update that changes the schema. RFC 4512, 4.4 permits servers
 // to allow this.
 func modifySubschema(ctx context.Context, name dn.DN, r *op.Modify) *update {
-	return &update{name: name, change: func(tx *partition.Tx) error { return tx.Modify(ctx, name, r.Changes) }}
+	return &update{name: name, change: func(tx *partition.Tx) error { return onlineschema.Modify(ctx, tx, name, r.Changes) }}
 }
 
 // modifyIn makes changes in a transaction. If the changes include passwords, set is the
@@ -97,7 +97,7 @@ func modifyIn(ctx context.Context, req *request.Request, tx *partition.Tx, name 
 	given := slices.ContainsFunc(changes, func(c op.Modification) bool { return password.GivesServers(req, c.Description) })
 	tx.Rules.Accounts = !given || tx.Rules.Relaxed
 	if set == nil && !unlocks(req, changes) {
-		return tx.Modify(ctx, name, changes)
+		return onlineschema.Modify(ctx, tx, name, changes)
 	}
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil {
@@ -113,7 +113,7 @@ func modifyIn(ctx context.Context, req *request.Request, tx *partition.Tx, name 
 		}
 		changes = append(slices.Clip(set.Changes), set.Touch(req, e)...)
 	}
-	return tx.Modify(ctx, name, unlocked(req, e, changes))
+	return onlineschema.Modify(ctx, tx, name, unlocked(req, e, changes))
 }
 
 // unlocks reports whether changes delete pwdAccountLockedTime.

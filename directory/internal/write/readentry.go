@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/ldap/wire"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -43,7 +44,7 @@ func seen(ctx context.Context, req *request.Request, v *render.Presenter, name d
 	}
 	q := v.Query(nil)
 	q.Base, q.Scope, q.Filter = id, op.BaseObject, req.Judge.OnlySeen(ctx, filter.Const(filter.True))
-	for found, err := range req.Snapshot.Search(ctx, q) {
+	for found, err := range search.Search(ctx, req.Snapshot, q) {
 		if err != nil {
 			return nil, err
 		}

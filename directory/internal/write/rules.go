@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -64,15 +64,15 @@ func changePolicy(req *request.Request, tx *partition.Tx, changes []op.Modificat
 	if len(changes) == 0 {
 		return nil
 	}
-	var old []configure.PolicyAttribute
-	if d := configure.DefaultPolicy(&tx.Snapshot); d != nil {
+	var old []catalog.PolicyAttribute
+	if d := (&tx.Snapshot).Catalog.Policy; d != nil {
 		old = d.Attributes
 	}
 	policy, err := policies.ApplyDefault(req.Known, old, changes, req.Controls.Rules.Permissive)
 	if err != nil {
 		return err
 	}
-	return configure.SetPolicyIn(tx, policy)
+	return tx.SetPolicy(policy)
 }
 
 // mayConfigure returns an error if the requester does not have the right to manage
@@ -110,7 +110,7 @@ func changeRules(ctx context.Context, req *request.Request, tx *partition.Tx, pl
 	if err := staysManaged(ctx, req, tx, rules); err != nil {
 		return err
 	}
-	return configure.SetAccessIn(tx, rules)
+	return tx.SetAccess(rules)
 }
 
 // staysManaged returns an error if no administrator is configured, the present rules let
@@ -128,7 +128,7 @@ func staysManaged(ctx context.Context, req *request.Request, tx *partition.Tx, r
 		return err
 	}
 	if access.Managed(before) && !access.Managed(after) {
-		return op.Errorf(op.UnwillingToPerform, "nobody would manage %s any more, and no administrator is configured", configure.Name)
+		return op.Errorf(op.UnwillingToPerform, "nobody would manage %s any more, and no administrator is configured", catalog.ConfigName)
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/store/span"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -89,7 +90,7 @@ func changesSettings(req *request.Request, r op.Request) bool {
 		return slices.ContainsFunc(r.Attributes, func(a op.PartialAttribute) bool { return isRule(req, a.Description) })
 	case *op.Modify:
 		name, err := dn.Parse(r.Name)
-		return err == nil && configure.Is(name) ||
+		return err == nil && catalog.IsConfig(name) ||
 			slices.ContainsFunc(r.Changes, func(c op.Modification) bool { return isRule(req, c.Description) })
 	}
 	return false
@@ -113,11 +114,7 @@ func (b *batch) run(ctx context.Context) (table.Revision, error) {
 }
 
 func (b *batch) try(ctx context.Context) (table.Revision, error) {
-	run := b.req.Update
-	if b.settings && b.req.Branch == nil {
-		run = b.req.Server.Part.UpdateSettings
-	}
-	return run(ctx, b.by(), func(tx *partition.Tx) error {
+	run := func(tx *partition.Tx) error {
 		ctx, s := span.Start(ctx, "prepare")
 		defer s.End()
 		b.req.Seen.Attempts++
@@ -138,7 +135,11 @@ func (b *batch) try(ctx context.Context) (table.Revision, error) {
 			return errPrepare
 		}
 		return b.trial()
-	})
+	}
+	if b.settings && b.req.Branch == nil {
+		return onlineschema.UpdateSettings(ctx, b.req.Server.Part, b.by(), run)
+	}
+	return b.req.Update(ctx, b.by(), run)
 }
 
 // trial returns errNoOperation if an update, or the request that ends the transaction, has

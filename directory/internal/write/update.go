@@ -17,9 +17,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
-	"github.com/seed-4dac0d86/ldapd/partition/subschema"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/span"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -121,15 +121,7 @@ const maxPrepared = 5
 var errPrepare = errors.New("to be prepared")
 
 func (u *update) try(ctx context.Context, req *request.Request) (table.Revision, error) {
-	run := req.Update
-	switch {
-	case req.Branch != nil: // in a branch, Update returns an error for a change of the schema or the settings
-	case subschema.Is(u.name):
-		run = req.Server.Part.UpdateSchema
-	case u.settings:
-		run = req.Server.Part.UpdateSettings
-	}
-	return run(ctx, by(req), func(tx *partition.Tx) error {
+	run := func(tx *partition.Tx) error {
 		ctx, s := span.Start(ctx, "prepare")
 		defer s.End()
 		req.Read(&tx.Snapshot)
@@ -149,7 +141,15 @@ func (u *update) try(ctx context.Context, req *request.Request) (table.Revision,
 		req.Response.Controls = nil // drop the controls of a failed attempt
 		tx.Rules = rulesOf(req, tx)
 		return u.runIn(ctx, req, tx)
-	})
+	}
+	switch {
+	case req.Branch != nil: // Update returns an error for a change of the schema or the settings
+	case catalog.IsSubschema(u.name):
+		return onlineschema.UpdateSchema(ctx, req.Server.Part, by(req), run)
+	case u.settings:
+		return onlineschema.UpdateSettings(ctx, req.Server.Part, by(req), run)
+	}
+	return req.Update(ctx, by(req), run)
 }
 
 // rulesOf returns the rules for the changes of a request.
@@ -238,7 +238,7 @@ func (u *update) runIn(ctx context.Context, req *request.Request, tx *partition.
 		return err
 	}
 	if virtual.IsBelowViews(u.name) {
-		if err := views.Check(ctx, &tx.Snapshot, u.name); err != nil {
+		if err := materialized.Check(ctx, &tx.Snapshot, u.name); err != nil {
 			return err
 		}
 	}
@@ -314,7 +314,7 @@ func asserted(ctx context.Context, req *request.Request, name dn.DN) (entry.ID, 
 // These entries are not in the tree, but can be changed. For any other name, unstored
 // returns nil.
 func unstored(ctx context.Context, req *request.Request, name dn.DN) (*virtual.Entry, error) {
-	if subschema.Is(name) || configure.Is(name) {
+	if catalog.IsSubschema(name) || catalog.IsConfig(name) {
 		return virtual.Named(ctx, req, name)
 	}
 	return nil, nil

@@ -9,9 +9,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/branches"
-	"github.com/seed-4dac0d86/ldapd/partition/maintain"
-	"github.com/seed-4dac0d86/ldapd/partition/views"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -48,8 +48,8 @@ type read struct {
 type state struct {
 	*Sources
 	status  txn.Status
-	cluster *maintain.ClusterState // nil if the store does not answer
-	engine  *lsm.Metrics           // nil if the store is not embedded
+	cluster *txn.Cluster // nil if the store does not answer
+	engine  *lsm.Metrics // nil if the store is not embedded
 	now     time.Time
 }
 
@@ -104,10 +104,10 @@ func (r *reader) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (r *reader) read() *state {
-	s := &state{Sources: r.from, now: time.Now(), status: maintain.Status(r.from.Partition)}
+	s := &state{Sources: r.from, now: time.Now(), status: r.from.Partition.DB.Status()}
 	ctx, cancel := context.WithTimeout(context.Background(), readFor)
 	defer cancel()
-	if c, err := maintain.Cluster(ctx, r.from.Partition, s.now); err == nil {
+	if c, err := r.from.Partition.DB.ReadCluster(ctx, s.now); err == nil {
 		s.cluster = c
 	}
 	if e, ok := r.from.Store.(*lsm.Store); ok {
@@ -136,23 +136,23 @@ func (r *reader) addServer() {
 		}
 	}, "file")
 	r.counter("gc_removed_versions_total", "Versions that this server's collections have removed.", func(s *state) float64 {
-		n, _ := maintain.Collected(s.Partition)
+		n, _ := s.Partition.DB.Collected()
 		return float64(n)
 	})
 	r.add("branches", "Branches that are open (or being merged), and that are parked.", prometheus.GaugeValue, func(s *state, yield func(float64, ...string)) {
-		open, parked, _ := branches.Count(s.Partition)
+		open, parked, _ := branch.Count(s.Partition)
 		yield(float64(open), "open")
 		yield(float64(parked), "parked")
 	}, "state")
 	r.gauge("branch_oldest_age_seconds", "Time since the base of the oldest open branch, from which on history is kept; 0 without one.", func(s *state) float64 {
-		_, _, oldest := branches.Count(s.Partition)
+		_, _, oldest := branch.Count(s.Partition)
 		if oldest.IsZero() {
 			return 0
 		}
 		return max(0, s.now.Sub(oldest).Seconds())
 	})
 	r.gauge("gc_last_success_timestamp_seconds", "When a collection of this server ended well; 0: not yet.", func(s *state) float64 {
-		_, last := maintain.Collected(s.Partition)
+		_, last := s.Partition.DB.Collected()
 		return seconds(last)
 	})
 }
@@ -202,9 +202,9 @@ func (r *reader) addCluster() {
 }
 
 func (r *reader) addCaches() {
-	add := func(name, help string, kind prometheus.ValueType, own func(maintain.CacheStats) uint64, blocks func(*lsm.Metrics) int64) {
+	add := func(name, help string, kind prometheus.ValueType, own func(cache.Stats) uint64, blocks func(*lsm.Metrics) int64) {
 		r.add(name, help, kind, func(s *state, yield func(float64, ...string)) {
-			for _, c := range maintain.Caches(s.Partition) {
+			for _, c := range s.Partition.Catalog.Load().Cache.Stats() {
 				yield(float64(own(c)), c.Name)
 			}
 			if s.engine != nil {
@@ -213,21 +213,21 @@ func (r *reader) addCaches() {
 		}, "cache")
 	}
 	add("cache_hits_total", "Looks into a cache that found something. They start again when the schema changes.", prometheus.CounterValue,
-		func(c maintain.CacheStats) uint64 { return c.Hits }, func(m *lsm.Metrics) int64 { return m.CacheHits })
+		func(c cache.Stats) uint64 { return c.Hits }, func(m *lsm.Metrics) int64 { return m.CacheHits })
 	add("cache_misses_total", "Looks into a cache that found nothing. They start again when the schema changes.", prometheus.CounterValue,
-		func(c maintain.CacheStats) uint64 { return c.Misses }, func(m *lsm.Metrics) int64 { return m.CacheMisses })
+		func(c cache.Stats) uint64 { return c.Misses }, func(m *lsm.Metrics) int64 { return m.CacheMisses })
 	add("cache_bytes", "Estimated memory of a cache.", prometheus.GaugeValue,
-		func(c maintain.CacheStats) uint64 { return c.Bytes }, func(m *lsm.Metrics) int64 { return m.CacheBytes })
+		func(c cache.Stats) uint64 { return c.Bytes }, func(m *lsm.Metrics) int64 { return m.CacheBytes })
 }
 
 // addViews adds the metrics of views.
 func (r *reader) addViews() {
 	r.gauge("views_lag_entries", "Entries that commits touched beyond what the slowest view has; 0 if this server follows no views. From 50000 on updates wait.",
-		func(s *state) float64 { return float64(views.ProgressOf(s.Partition).Entries) })
+		func(s *state) float64 { return float64(materialized.ProgressOf(s.Partition).Entries) })
 	r.gauge("views_lag_seconds", "Time since the first commit that the slowest view does not show yet, or a little longer; 0 if there is none.",
-		func(s *state) float64 { return views.ProgressOf(s.Partition).Age.Seconds() })
-	r.counter("views_steps_total", "Steps of views that this server made.", func(s *state) float64 { return float64(views.ProgressOf(s.Partition).Steps) })
-	r.counter("views_errors_total", "Failures to bring views up to date. They are tried again.", func(s *state) float64 { return float64(views.ProgressOf(s.Partition).Errors) })
+		func(s *state) float64 { return materialized.ProgressOf(s.Partition).Age.Seconds() })
+	r.counter("views_steps_total", "Steps of views that this server made.", func(s *state) float64 { return float64(materialized.ProgressOf(s.Partition).Steps) })
+	r.counter("views_errors_total", "Failures to bring views up to date. They are tried again.", func(s *state) float64 { return float64(materialized.ProgressOf(s.Partition).Errors) })
 }
 
 // addEngine adds the metrics of the embedded engine.

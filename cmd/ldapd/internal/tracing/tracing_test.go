@@ -33,7 +33,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/configure"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/span"
 )
@@ -180,7 +180,7 @@ func session(t testing.TB, o directory.Options) *directory.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := configure.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
+	if err := onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}); err != nil {
 		t.Fatal(err)
 	}
 	// This is the hash of the password "secret".

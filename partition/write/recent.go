@@ -1,0 +1,124 @@
+package write
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/seed-4dac0d86/ldapd/partition/cache"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// The method "before" returns the cached item of an entry that a modification is about to
+// write. It returns nil if no modifications are wanted (see cache.Recent), if the transaction
+// is in a branch, or if the cache does not contain the entry.
+func (tx *Tx) before(id entry.ID) *cache.Item {
+	if !tx.Keeper.Recent.Wanted() || tx.At.InBranch() {
+		return nil
+	}
+	if i := tx.Current(id); i != nil && i.Entry != nil {
+		return i
+	}
+	return nil
+}
+
+// remember records the modification for cache.Recent. Finish must have been called.
+func (m *modification) remember() {
+	if m.before == nil {
+		return
+	}
+	if e := m.after(m.before.Entry); e != nil {
+		m.tx.modified = append(m.tx.modified, &cache.Modification{
+			Schema: m.tx.Catalog.Schema, ID: e.ID, Before: m.before, After: &cache.Item{Node: m.before.Node, Entry: e}})
+	}
+}
+
+// The method "after" returns the entry after the modification, except that the order of its
+// attributes may differ from the stored order. It returns nil if the entry cannot be computed
+// from the entry before the modification.
+func (m *modification) after(before *entry.Entry) *entry.Entry {
+	e := &entry.Entry{ID: before.ID, Attributes: slices.Clone(before.Attributes)}
+	for _, t := range m.types {
+		if t.typ.Secret() {
+			continue // the entry before contains no secrets
+		}
+		for _, v := range t.lists {
+			values, ok := v.after(e)
+			if !ok {
+				return nil
+			}
+			setValues(e, t.typ, v.before.Options, values)
+		}
+	}
+	for _, s := range m.stamped {
+		setValues(e, s.typ, "", [][]byte{s.value})
+	}
+	return e
+}
+
+// The method "after" returns the values of the description after the modification. The entry e
+// contains the values before the modification. The result is false if not all values are known.
+func (v *editedValues) after(e *entry.Entry) (values [][]byte, ok bool) {
+	t, options := v.before.Typ, v.before.Options
+	if !v.whole {
+		if v.before.Many || len(v.removed) > 0 && t.Equality == nil {
+			return nil, false
+		}
+		var before [][]byte
+		if a := e.Find(t, options); a != nil {
+			before = a.Values
+		}
+		for _, old := range before {
+			if len(v.removed) > 0 {
+				key, err := t.Equality.Key(old)
+				if err != nil {
+					return nil, false
+				}
+				q := tree.Qualifier(t, options, key)
+				if slices.ContainsFunc(v.removed, func(k *state.Keyed) bool { return k.Is(key, q) }) {
+					continue
+				}
+			}
+			values = append(values, old)
+		}
+	}
+	for _, n := range v.now {
+		if n.old == nil {
+			values = append(values, bytes.Clone(n.value)) // the request's memory may be used again
+		}
+	}
+	return values, len(values) == len(v.now)
+}
+
+// setValues replaces the values of a type with exactly the given options.
+func setValues(e *entry.Entry, t *schema.AttributeType, options string, values [][]byte) {
+	a := e.Find(t, options)
+	switch {
+	case len(values) == 0:
+		e.Attributes = slices.DeleteFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type == t && a.Options == options })
+	case a == nil:
+		e.Attributes = append(e.Attributes, entry.Attribute{Type: t, Options: options, Values: values})
+	default:
+		a.Values = values
+	}
+}
+
+// publish adds the modifications of the transaction to cache.Recent when the transaction
+// commits. It omits an entry that the transaction changed in another way too, or that another
+// commit changed after the cached item was read.
+func (tx *Tx) publish() {
+	if len(tx.modified) == 0 {
+		return
+	}
+	once := tx.Txn.TouchedOnce()
+	tx.Txn.AtCommit(func(r table.Revision) {
+		ms := slices.DeleteFunc(tx.modified, func(m *cache.Modification) bool {
+			m.Revision = r
+			return !once[m.ID] || tx.Txn.ChangedAfter(m.ID, m.Before.AsOf)
+		})
+		tx.Keeper.Recent.Add(ms)
+	})
+}
