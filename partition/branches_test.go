@@ -68,7 +68,7 @@ func (w *branched) stage(b *branch.Branch, fn func(tx *partition.Tx) error) erro
 }
 
 func (w *branched) stageModify(b *branch.Branch, at string, cs ...op.Modification) error {
-	return w.stage(b, func(tx *partition.Tx) error { return tx.Modify(context.Background(), name(at), cs) })
+	return w.stage(b, func(tx *partition.Tx) error { return onlineschema.Modify(context.Background(), tx, name(at), cs) })
 }
 
 func (w *branched) stageAdd(b *branch.Branch, at string, lines ...string) error {

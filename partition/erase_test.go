@@ -612,7 +612,9 @@ func (l *life) readPast(ago time.Duration) {
 // remembers reports whether the cache of entries contains the entry, or whether the cache of
 // names or the cache of children contains anything at all.
 func remembers(p *partition.Partition, id entry.ID) bool {
-	c := p.Catalog.Load().Cache
+	s := state.Newest(p)
+	defer s.Close()
+	c := s.Catalog.Cache
 	_, ok := c.Entries.GetIfPresent(id)
 	return ok || c.Names.EstimatedSize()+c.Children.EstimatedSize() > 0
 }

@@ -412,7 +412,7 @@ func TestSchemaTrial(t *testing.T) {
 	try := func(lines ...string) error {
 		_, err := onlineschema.UpdateSchema(ctx, ps[0], partition.By{}, func(tx *partition.Tx) error {
 			tx.Rules.Trial = true
-			if err := tx.Modify(ctx, name(catalog.SubschemaName), schemaChange(lines...)); err != nil {
+			if err := onlineschema.Modify(ctx, tx, name(catalog.SubschemaName), schemaChange(lines...)); err != nil {
 				return err
 			}
 			return stop

@@ -47,7 +47,7 @@ func changeSchema(t testing.TB, p *partition.Partition, lines ...string) error {
 
 func changeSchemaIn(ctx context.Context, p *partition.Partition, lines ...string) error {
 	_, err := onlineschema.UpdateSchema(ctx, p, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
-		return tx.Modify(ctx, name(catalog.SubschemaName), schemaChange(lines...))
+		return onlineschema.Modify(ctx, tx, name(catalog.SubschemaName), schemaChange(lines...))
 	})
 	return err
 }
@@ -155,7 +155,7 @@ func TestPermissiveSchema(t *testing.T) {
 	permissively := func(lines ...string) error {
 		_, err := onlineschema.UpdateSchema(t.Context(), p, partition.By{}, func(tx *partition.Tx) error {
 			tx.Rules.Permissive = true
-			return tx.Modify(t.Context(), name(catalog.SubschemaName), schemaChange(lines...))
+			return onlineschema.Modify(t.Context(), tx, name(catalog.SubschemaName), schemaChange(lines...))
 		})
 		return err
 	}
@@ -262,7 +262,7 @@ func TestSchemaInOneTransaction(t *testing.T) {
 	p := open(t)
 	_, err := onlineschema.UpdateSchema(ctx, p, partition.By{Name: "cn=admin"}, func(tx *partition.Tx) error {
 		for _, l := range []string{"add attributeTypes " + floors, "add attributeTypes " + drawing, "add objectClasses " + building} {
-			if err := tx.Modify(ctx, name(catalog.SubschemaName), schemaChange(l)); err != nil {
+			if err := onlineschema.Modify(ctx, tx, name(catalog.SubschemaName), schemaChange(l)); err != nil {
 				return err
 			}
 		}

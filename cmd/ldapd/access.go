@@ -20,7 +20,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
-func (m *Main) accessCommand() *cobra.Command {
+// accessCommands are the commands "ldapd access ...".
+type accessCommands struct{ *Main }
+
+func (m accessCommands) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "access",
 		Short: "Say who may see and do what, and why",
@@ -37,22 +40,22 @@ that entry and everything below it. The manual is docs/access.md.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(m.accessListCommand(), m.accessShowCommand(), m.accessProfileCommand(), m.accessApplyCommand(),
-		m.accessExplainCommand(), m.accessWhoamiCommand(), m.accessCheckCommand(), m.accessDiffCommand(), m.accessTryCommand(), m.accessEditCommand(), m.accessImportCommand())
+	c.AddCommand(m.list(), m.show(), m.profile(), m.apply(),
+		m.explain(), m.whoami(), m.check(), m.diff(), m.try(), m.edit(), m.importRules())
 	return c
 }
 
-func (m *Main) accessListCommand() *cobra.Command {
+func (m accessCommands) list() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "list --store STORE",
 		Short: "Print the rules in force, as access apply takes them",
 		Args:  cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return accessListJob.on(ctx, m, c, openReadOnly, m.around(), nothing{})
+		return accessListJob.on(ctx, m.Main, c, openReadOnly, m.around(), nothing{})
 	})
 }
 
-func (m *Main) accessProfileCommand() *cobra.Command {
+func (m accessCommands) profile() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "profile --store STORE NAME",
 		Short: "Print a set of rules to start from: " + strings.Join(acl.Profiles, ", "),
@@ -75,11 +78,11 @@ import).`,
 		if !slices.Contains(acl.Profiles, args[0]) {
 			return &config.Error{Text: fmt.Sprintf("%q is none of the profiles %s", args[0], strings.Join(acl.Profiles, ", "))}
 		}
-		return accessProfileJob.on(ctx, m, c, openReadOnly, m.around(), args[0])
+		return accessProfileJob.on(ctx, m.Main, c, openReadOnly, m.around(), args[0])
 	})
 }
 
-func (m *Main) accessApplyCommand() *cobra.Command {
+func (m accessCommands) apply() *cobra.Command {
 	var a accessApplyArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "apply --store STORE [--dry-run] FILE",
@@ -97,14 +100,14 @@ the rules that are added (+) and those that are removed (-).`,
 			return &config.Error{Where: args[0], Text: err.Error()}
 		}
 		a.Text = string(text)
-		return accessApplyJob.on(ctx, m, c, openReadWrite, m.around(), a)
+		return accessApplyJob.on(ctx, m.Main, c, openReadWrite, m.around(), a)
 	}))
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
 	return c
 }
 
 // read reads the file with the given name; "-" means standard input.
-func (m *Main) read(name string) ([]byte, error) {
+func (m accessCommands) read(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(m.Stdin)
 	}

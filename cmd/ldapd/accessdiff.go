@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
-func (m *Main) accessDiffCommand() *cobra.Command {
+func (m accessCommands) diff() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "diff --store STORE [A] B",
 		Short: "Show who gains and loses which rights under other rules",
@@ -38,7 +38,7 @@ same in other words make no difference.`,
 			}
 			a[i+2-len(args)] = source
 		}
-		return accessDiffJob.on(ctx, m, c, openReadOnly, m.around(), a)
+		return accessDiffJob.on(ctx, m.Main, c, openReadOnly, m.around(), a)
 	})
 }
 
@@ -50,7 +50,7 @@ type ruleSource struct {
 
 // ruleSource returns the text of the file with the given name. If there is no such
 // file, ruleSource returns name as a point in time.
-func (m *Main) ruleSource(name string) (ruleSource, error) {
+func (m accessCommands) ruleSource(name string) (ruleSource, error) {
 	text, err := m.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ruleSource{When: name}, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 )
 
-func (m *Main) accessEditCommand() *cobra.Command {
+func (m accessCommands) edit() *cobra.Command {
 	return accepts(m.command(&cobra.Command{
 		Use:   "edit --store STORE",
 		Short: "Edit the rules in force",
@@ -26,7 +26,7 @@ which rights, and asks whether to apply them. Rules that somebody else changed m
 are not overwritten.`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		e := &edit{Main: m, config: c, in: bufio.NewReader(m.Stdin)}
+		e := &edit{Main: m.Main, config: c, in: bufio.NewReader(m.Stdin)}
 		return e.run(ctx)
 	}))
 }

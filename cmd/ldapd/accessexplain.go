@@ -29,7 +29,7 @@ type accessExplainArgs struct {
 
 var accessExplainJob = job[accessExplainArgs]{"access explain", explainAccess, nil}
 
-func (m *Main) accessExplainCommand() *cobra.Command {
+func (m accessCommands) explain() *cobra.Command {
 	var a accessExplainArgs
 	c := m.command(&cobra.Command{
 		Use:   "explain --store STORE [--as DN] --to DN [--attribute ATTR [--value V]] [--right RIGHTS]",
@@ -41,7 +41,7 @@ func (m *Main) accessExplainCommand() *cobra.Command {
 		if _, err := a.parse(); err != nil {
 			return err
 		}
-		return accessExplainJob.on(ctx, m, c, openReadOnly, m.around(), a)
+		return accessExplainJob.on(ctx, m.Main, c, openReadOnly, m.around(), a)
 	})
 	f := c.Flags()
 	a.connectionFlags(f)

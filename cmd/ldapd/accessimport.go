@@ -29,7 +29,7 @@ type accessImportArgs struct {
 
 var accessImportJob = job[accessImportArgs]{"access import", importAccess, nil}
 
-func (m *Main) accessImportCommand() *cobra.Command {
+func (m accessCommands) importRules() *cobra.Command {
 	var a accessImportArgs
 	c := m.command(&cobra.Command{
 		Use:   "import [--store STORE] FILE...",
@@ -59,7 +59,7 @@ and rules that it would refuse become comments.`,
 		around := m.around()
 		around.open = oneOf(a.Files, os.Open)
 		if c.Store != "" {
-			return accessImportJob.on(ctx, m, c, openReadOnly, around, a)
+			return accessImportJob.on(ctx, m.Main, c, openReadOnly, around, a)
 		}
 		im := a.newImport(schema.Core(), nil)
 		if err := a.read(im, &around); err != nil {

@@ -22,7 +22,7 @@ import (
 
 var accessShowJob = job[string]{"access show", showAccess, nil}
 
-func (m *Main) accessShowCommand() *cobra.Command {
+func (m accessCommands) show() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "show --store STORE DN|RULE",
 		Short: "Print the rules at an entry, or one rule, and who changed them last",
@@ -36,7 +36,7 @@ rule has the form that access explain prints: boss@ou=people,dc=example,dc=com.`
 		if _, _, err := ruleLabel(args[0]); err != nil {
 			return err
 		}
-		return accessShowJob.on(ctx, m, c, openReadOnly, m.around(), args[0])
+		return accessShowJob.on(ctx, m.Main, c, openReadOnly, m.around(), args[0])
 	})
 }
 
@@ -137,7 +137,7 @@ func changeText(c access.Change) string {
 
 var accessWhoamiJob = job[accessExplainArgs]{"access whoami", whoamiAccess, nil}
 
-func (m *Main) accessWhoamiCommand() *cobra.Command {
+func (m accessCommands) whoami() *cobra.Command {
 	var a accessExplainArgs
 	c := m.command(&cobra.Command{
 		Use:   "whoami --store STORE [--as DN]",
@@ -151,7 +151,7 @@ or only on another kind of connection.`,
 		if _, err := a.connected(); err != nil {
 			return err
 		}
-		return accessWhoamiJob.on(ctx, m, c, openReadOnly, m.around(), a)
+		return accessWhoamiJob.on(ctx, m.Main, c, openReadOnly, m.around(), a)
 	})
 	a.connectionFlags(c.Flags())
 	return c
@@ -220,7 +220,7 @@ func printStandings(w *work, rules []acl.Placed, how []acl.Standing) error {
 
 var accessCheckJob = job[nothing]{"access check", checkAccess, nil}
 
-func (m *Main) accessCheckCommand() *cobra.Command {
+func (m accessCommands) check() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "check --store STORE",
 		Short: "Find rules that have no effect, or that let somebody give themselves rights",
@@ -230,7 +230,7 @@ another rule depends on: the members of a group, an attribute in a filter, the p
 of an account. Not every rule that is found is wrong. The exit status is 0.`,
 		Args: cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return accessCheckJob.on(ctx, m, c, openReadOnly, m.around(), nothing{})
+		return accessCheckJob.on(ctx, m.Main, c, openReadOnly, m.around(), nothing{})
 	})
 }
 

@@ -31,7 +31,7 @@ type accessTryArgs struct{ Rules, Log string }
 
 var accessTryJob = job[accessTryArgs]{"access try", tryAccess, nil}
 
-func (m *Main) accessTryCommand() *cobra.Command {
+func (m accessCommands) try() *cobra.Command {
 	var log string
 	c := m.command(&cobra.Command{
 		Use:   "try --store STORE --log ACCESS-LOG FILE",
@@ -59,7 +59,7 @@ using ldapi where the log says so.`,
 		}
 		around := m.around()
 		around.open = oneOf([]string{log}, os.Open)
-		return accessTryJob.on(ctx, m, c, openReadOnly, around, accessTryArgs{string(text), log})
+		return accessTryJob.on(ctx, m.Main, c, openReadOnly, around, accessTryArgs{string(text), log})
 	})
 	c.Flags().StringVar(&log, "log", "", "`FILE` with an access log, compressed or not")
 	return c

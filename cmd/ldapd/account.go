@@ -14,7 +14,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
-func (m *Main) accountCommand() *cobra.Command {
+// accountCommands are the commands "ldapd account ...".
+type accountCommands struct{ *Main }
+
+func (m accountCommands) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "account",
 		Short: "Show and repair accounts: why somebody cannot bind, and until when",
@@ -25,9 +28,9 @@ docs/accounts.md.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	for _, a := range accountActions {
-		c.AddCommand(m.accountAction(a.verb, a.short, a.use))
+		c.AddCommand(m.action(a.verb, a.short, a.use))
 	}
-	c.AddCommand(m.accountTOTPCommand())
+	c.AddCommand(m.totp())
 	return c
 }
 
@@ -61,14 +64,14 @@ type accountArgs struct {
 
 var accountJob = job[accountArgs]{"account", doAccount, nil}
 
-func (m *Main) accountAction(verb, short string, use openMode) *cobra.Command {
+func (m accountCommands) action(verb, short string, use openMode) *cobra.Command {
 	c := m.command(&cobra.Command{
 		Use:     verb + " --store STORE DN",
 		Short:   short,
 		Example: "  ldapd account " + verb + " --store ./data uid=jdoe,ou=people,dc=example,dc=com",
 		Args:    cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return m.account(ctx, c, use, accountArgs{Verb: verb, Name: args[0]})
+		return m.do(ctx, c, use, accountArgs{Verb: verb, Name: args[0]})
 	})
 	if use == openReadWrite {
 		return accepts(c)
@@ -76,7 +79,7 @@ func (m *Main) accountAction(verb, short string, use openMode) *cobra.Command {
 	return c
 }
 
-func (m *Main) accountTOTPCommand() *cobra.Command {
+func (m accountCommands) totp() *cobra.Command {
 	a := accountArgs{Verb: "totp"}
 	c := accepts(m.command(&cobra.Command{
 		Use:   "totp --store STORE [--issuer NAME] [--end] DN",
@@ -88,18 +91,18 @@ secret cannot be shown again. With --end, the password needs no code any more.`,
 		Args:    cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Name = args[0]
-		return m.account(ctx, c, openReadWrite, a)
+		return m.do(ctx, c, openReadWrite, a)
 	}))
 	c.Flags().StringVar(&a.Issuer, "issuer", "ldapd", "`NAME` of the directory that the application shows")
 	c.Flags().BoolVar(&a.End, "end", false, "require no codes any more")
 	return c
 }
 
-func (m *Main) account(ctx context.Context, c *config.Config, use openMode, a accountArgs) error {
+func (m accountCommands) do(ctx context.Context, c *config.Config, use openMode, a accountArgs) error {
 	if _, err := dn.Parse(a.Name); err != nil {
 		return &config.Error{Text: fmt.Sprintf("%q is not a DN: %v", a.Name, err)}
 	}
-	return accountJob.on(ctx, m, c, use, m.around(), a)
+	return accountJob.on(ctx, m.Main, c, use, m.around(), a)
 }
 
 func doAccount(ctx context.Context, w *work, args accountArgs) error {

@@ -57,31 +57,33 @@ func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger, rate int
 	})
 }
 
-// serveArchive archives the store while it is served, until stop is called. It returns an
-// error if the archive belongs to another store or if a store in another folder has taken the
-// archive over. In the second case, another server may have restored the archive and continued
-// from its state, so clients must not change this store.
-func (m *Main) serveArchive(ctx context.Context, c *config.Config, p *directoryStore, f *follower, log *slog.Logger) (a archives, stop func(), err error) {
-	a = m.archivesOf(c, p)
-	if a.standby = f; f != nil {
+// archive archives the store while it is served. It returns an error if the archive belongs to
+// another store or if a store in another folder has taken the archive over. In the second case,
+// another server may have restored the archive and continued from its state, so clients must not
+// change this store.
+func (s *serving) archive(ctx context.Context) (stop func() error, err error) {
+	a := &s.archives
+	*a = s.archivesOf(s.config, s.store)
+	if a.standby = s.standby; a.standby != nil {
 		a.open = func() (*archive.Archiver, error) { return nil, errStandbyArchives }
 	}
-	if c.Archive.Place == nil || f != nil {
-		return a, func() {}, nil
+	if s.config.Archive.Place == nil || s.standby != nil {
+		return each(), nil
 	}
-	if a.running, err = newArchiver(c, p, log, besideRate); err != nil {
-		return a, nil, err
+	if a.running, err = newArchiver(s.config, s.store, s.log, besideRate); err != nil {
+		return nil, err
 	}
 	a.open = func() (*archive.Archiver, error) { return a.running, nil }
 	switch err := a.running.Check(ctx); {
 	case errors.Is(err, archive.ErrForeign), errors.Is(err, archive.ErrTakenOver):
-		return a, nil, fmt.Errorf("the store is not served: %w", err)
+		return nil, fmt.Errorf("the store is not served: %w", err)
 	case err != nil:
-		log.Warn("the archive cannot be reached", "place", a.running.String(), "error", err)
+		s.log.Warn("the archive cannot be reached", "place", a.running.String(), "error", err)
 	}
-	stopRunning := beside(a.running.Run)
-	stopDrills := beside(func(ctx context.Context) { runDrills(ctx, c, p, a, log) })
-	return a, func() { stopDrills(); stopRunning() }, nil
+	s.fence.archive.Store(a.running)
+	stopRunning := inBackground(a.running.Run)
+	stopDrills := inBackground(func(ctx context.Context) { runDrills(ctx, s.config, s.store, *a, s.log) })
+	return each(stopDrills, stopRunning), nil
 }
 
 // readKeys reads a file of identities. If name is "", it returns nil.

@@ -18,7 +18,10 @@ import (
 // archiveKeys are the configuration keys of the commands that write to an archive.
 var archiveKeys = append([]string{"archive.to", "archive.recipients", "archive.clear", "archive.keep"}, storeKeys...)
 
-func (m *Main) backupCommand() *cobra.Command {
+// backupCommands are the commands "ldapd backup ...".
+type backupCommands struct{ *Main }
+
+func (m backupCommands) root() *cobra.Command {
 	var a backupArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "backup --store STORE --archive-to PLACE [--base] [--take-over]",
@@ -37,12 +40,12 @@ archive refuses the old folder from then on.`,
 		if c.Archive.Place != nil {
 			a.To = c.Archive.Place.String()
 		}
-		return backupJob.on(ctx, m, c, openReadWrite, m.around(), a)
+		return backupJob.on(ctx, m.Main, c, openReadWrite, m.around(), a)
 	}))
 	c.Flags().BoolVar(&a.Base, "base", false, "take a base, which is a copy of the whole store")
 	c.Flags().BoolVar(&a.TakeOver, "take-over", false, "continue an archive that another folder wrote to")
-	c.AddCommand(m.backupListCommand(), m.backupVerifyCommand(), m.backupRestoreCommand(), m.backupDrillCommand(),
-		m.backupSnapshotCommand(), m.backupCloneCommand(), m.backupCutCommand())
+	c.AddCommand(m.list(), m.verify(), m.restore(), m.drill(),
+		m.snapshot(), m.cloneCommand(), m.cut())
 	return c
 }
 
@@ -127,7 +130,7 @@ func (f *from) keys(c *config.Config) (archive.Keys, error) {
 	return readKeys(name, os.Open)
 }
 
-func (m *Main) backupListCommand() *cobra.Command {
+func (m backupCommands) list() *cobra.Command {
 	var f from
 	c := m.command(&cobra.Command{
 		Use:   "list --from PLACE",

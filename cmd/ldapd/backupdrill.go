@@ -21,7 +21,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
-func (m *Main) backupDrillCommand() *cobra.Command {
+func (m backupCommands) drill() *cobra.Command {
 	var a drillArgs
 	c := m.command(&cobra.Command{
 		Use:   "drill --store STORE [--folder FOLDER] [--identity FILE]",
@@ -41,7 +41,7 @@ configured.`,
 		}
 		around := m.around()
 		around.open = os.Open
-		return drillJob.on(ctx, m, c, openReadWrite, around, a)
+		return drillJob.on(ctx, m.Main, c, openReadWrite, around, a)
 	})
 	c.Flags().StringVar(&a.Folder, "folder", "", "`FOLDER` to restore to, which must not exist; by default one beside the store")
 	c.Flags().StringVar(&a.Identity, "identity", "", "`FILE` with the identity that reads a sealed archive, instead of archive.identity")

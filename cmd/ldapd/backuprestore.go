@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-func (m *Main) backupRestoreCommand() *cobra.Command {
+func (m backupCommands) restore() *cobra.Command {
 	var f from
 	var to, until string
 	c := m.command(&cobra.Command{
@@ -69,7 +69,7 @@ func parseUntil(text string) (table.Revision, error) {
 	return r, nil
 }
 
-func (m *Main) printRestored(done *archive.Restored, to string) error {
+func (m backupCommands) printRestored(done *archive.Restored, to string) error {
 	for _, w := range done.Warnings {
 		fmt.Fprintln(m.Stderr, "warning:", w)
 	}
@@ -78,7 +78,7 @@ func (m *Main) printRestored(done *archive.Restored, to string) error {
 	return err
 }
 
-func (m *Main) backupVerifyCommand() *cobra.Command {
+func (m backupCommands) verify() *cobra.Command {
 	var f from
 	var deep bool
 	var folder string
@@ -110,7 +110,7 @@ removed afterwards, and checks it as "ldapd check" does.`,
 	return c
 }
 
-func (m *Main) verifyArchive(ctx context.Context, p archive.Place) error {
+func (m backupCommands) verifyArchive(ctx context.Context, p archive.Place) error {
 	faults := 0
 	v, err := archive.Verify(ctx, p, func(err error) {
 		faults++
@@ -127,7 +127,7 @@ func (m *Main) verifyArchive(ctx context.Context, p archive.Place) error {
 	return err
 }
 
-func (m *Main) verifyDeep(ctx context.Context, c *config.Config, p archive.Place, keys archive.Keys, folder string) error {
+func (m backupCommands) verifyDeep(ctx context.Context, c *config.Config, p archive.Place, keys archive.Keys, folder string) error {
 	a := m.archivesOf(c, nil)
 	return restoredElsewhere(ctx, a, p, keys, folder, 0, func(d *directoryStore, done *archive.Restored) error {
 		n, err := checkQuietly(ctx, d)

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-func (m *Main) backupSnapshotCommand() *cobra.Command {
+func (m backupCommands) snapshot() *cobra.Command {
 	var list, remove bool
 	c := m.command(&cobra.Command{
 		Use:   "snapshot --store hbase://... [--list | [--delete] NAME]",
@@ -64,7 +64,7 @@ func wantHBase(where, url string) error {
 }
 
 // openSnapshots opens a store for the commands that work on HBase only.
-func (m *Main) openSnapshots(ctx context.Context, c *config.Config, where, url string) (*hbase.Store, error) {
+func (m backupCommands) openSnapshots(ctx context.Context, c *config.Config, where, url string) (*hbase.Store, error) {
 	if err := wantHBase(where, url); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (m *Main) openSnapshots(ctx context.Context, c *config.Config, where, url s
 
 // withHBase calls f with the configured store. It returns an error if the store is not in
 // HBase.
-func (m *Main) withHBase(ctx context.Context, c *config.Config, f func(*hbase.Store) error) error {
+func (m backupCommands) withHBase(ctx context.Context, c *config.Config, f func(*hbase.Store) error) error {
 	s, err := m.openSnapshots(ctx, c, c.Origin("store"), c.Store)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (m *Main) withHBase(ctx context.Context, c *config.Config, f func(*hbase.St
 // checkpoint, it may lack passwords that were replaced after the checkpoint.
 const secretsKept = 100 * time.Second
 
-func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string) (err error) {
+func (m backupCommands) takeSnapshots(ctx context.Context, c *config.Config, name string) (err error) {
 	if err := snapshots.CheckName(name); err != nil {
 		return &config.Error{Text: err.Error()}
 	}
@@ -118,7 +118,7 @@ func (m *Main) takeSnapshots(ctx context.Context, c *config.Config, name string)
 	return err
 }
 
-func (m *Main) listSnapshots(ctx context.Context, c *config.Config) error {
+func (m backupCommands) listSnapshots(ctx context.Context, c *config.Config) error {
 	return m.withHBase(ctx, c, func(s *hbase.Store) error {
 		all, err := snapshots.List(ctx, s)
 		for _, b := range all {
@@ -132,7 +132,7 @@ func (m *Main) listSnapshots(ctx context.Context, c *config.Config) error {
 	})
 }
 
-func (m *Main) deleteSnapshots(ctx context.Context, c *config.Config, name string) error {
+func (m backupCommands) deleteSnapshots(ctx context.Context, c *config.Config, name string) error {
 	return m.withHBase(ctx, c, func(s *hbase.Store) error {
 		b, err := snapshots.Find(ctx, s, name)
 		if err != nil {
@@ -142,7 +142,7 @@ func (m *Main) deleteSnapshots(ctx context.Context, c *config.Config, name strin
 	})
 }
 
-func (m *Main) backupCloneCommand() *cobra.Command {
+func (m backupCommands) cloneCommand() *cobra.Command {
 	var to string
 	c := m.command(&cobra.Command{
 		Use:   "clone --store hbase://... --to hbase://... NAME",
@@ -168,7 +168,7 @@ repeated.`,
 	return c
 }
 
-func (m *Main) clone(ctx context.Context, from, to *hbase.Store, name string) error {
+func (m backupCommands) clone(ctx context.Context, from, to *hbase.Store, name string) error {
 	b, err := snapshots.Find(ctx, from, name)
 	if err != nil {
 		return err
@@ -180,13 +180,13 @@ func (m *Main) clone(ctx context.Context, from, to *hbase.Store, name string) er
 	return m.printCut(to, b.Revision, begun)
 }
 
-func (m *Main) printCut(s *hbase.Store, r table.Revision, begun time.Time) error {
+func (m backupCommands) printCut(s *hbase.Store, r table.Revision, begun time.Time) error {
 	_, err := fmt.Fprintf(m.Stdout, "%s is as of %s (%s): made in %s\n", s, r.Time().UTC().Format(time.RFC3339), r,
 		time.Since(begun).Round(100*time.Millisecond))
 	return err
 }
 
-func (m *Main) backupCutCommand() *cobra.Command {
+func (m backupCommands) cut() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "cut --store hbase://... NAME",
 		Short: "Remove all commits after a checkpoint from a copied store",

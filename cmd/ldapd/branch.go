@@ -9,15 +9,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/history"
 )
 
-func (m *Main) branchCommand() *cobra.Command {
+// branchCommands are the commands "ldapd branch ...".
+type branchCommands struct{ *Main }
+
+func (m branchCommands) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "branch",
 		Short: "Work with branches: changes that nobody sees until they are merged",
 		Args:  cobra.NoArgs,
 	}
 	c.AddCommand(
-		m.branchCreateCommand(), m.branchListCommand(), m.branchShowCommand(), m.branchDiffCommand(),
-		m.branchCheckCommand(), m.branchMergeCommand(), m.branchRebaseCommand(), m.branchParkCommand(), m.branchDiscardCommand(),
+		m.create(), m.list(), m.show(), m.diff(),
+		m.check(), m.merge(), m.rebase(), m.park(), m.discard(),
 	)
 	return c
 }
@@ -31,8 +34,8 @@ type branchArgs struct {
 	Keep        history.Side
 }
 
-// branchOf completes a command for the branch that its argument names.
-func (m *Main) branchOf(c *cobra.Command, use openMode, a *branchArgs) *cobra.Command {
+// act completes a command for the branch that its argument names.
+func (m branchCommands) act(c *cobra.Command, use openMode, a *branchArgs) *cobra.Command {
 	if c.Args == nil {
 		c.Args = cobra.ExactArgs(1)
 	}
@@ -40,7 +43,7 @@ func (m *Main) branchOf(c *cobra.Command, use openMode, a *branchArgs) *cobra.Co
 		if len(args) > 0 {
 			a.Name = args[0]
 		}
-		return branchJob.on(ctx, m, c, use, m.around(), *a)
+		return branchJob.on(ctx, m.Main, c, use, m.around(), *a)
 	})
 	if use == openReadWrite {
 		return accepts(c)
@@ -48,9 +51,9 @@ func (m *Main) branchOf(c *cobra.Command, use openMode, a *branchArgs) *cobra.Co
 	return c
 }
 
-func (m *Main) branchCreateCommand() *cobra.Command {
+func (m branchCommands) create() *cobra.Command {
 	a := &branchArgs{Do: "create"}
-	c := m.branchOf(&cobra.Command{
+	c := m.act(&cobra.Command{
 		Use:   "create --store STORE [--description TEXT] NAME",
 		Short: "Make a branch from the present state",
 		Long: `Make a branch from the present state. Changes in the branch are seen nowhere else until
@@ -63,9 +66,9 @@ work in it with --branch.`,
 	return c
 }
 
-func (m *Main) branchListCommand() *cobra.Command {
+func (m branchCommands) list() *cobra.Command {
 	a := &branchArgs{Do: "list"}
-	c := m.branchOf(&cobra.Command{
+	c := m.act(&cobra.Command{
 		Use:     "list --store STORE [--json]",
 		Short:   "List the branches",
 		Example: `  ldapd branch list --store ./data`,
@@ -75,9 +78,9 @@ func (m *Main) branchListCommand() *cobra.Command {
 	return c
 }
 
-func (m *Main) branchShowCommand() *cobra.Command {
+func (m branchCommands) show() *cobra.Command {
 	a := &branchArgs{Do: "show"}
-	c := m.branchOf(&cobra.Command{
+	c := m.act(&cobra.Command{
 		Use:     "show --store STORE [--json] NAME",
 		Short:   "Describe a branch",
 		Example: `  ldapd branch show --store ./data staging`,
@@ -86,8 +89,8 @@ func (m *Main) branchShowCommand() *cobra.Command {
 	return c
 }
 
-func (m *Main) branchDiffCommand() *cobra.Command {
-	return m.branchOf(&cobra.Command{
+func (m branchCommands) diff() *cobra.Command {
+	return m.act(&cobra.Command{
 		Use:   "diff --store STORE NAME",
 		Short: "Write the changes of a branch as LDIF",
 		Long: `Write the changes of a branch since the state at which it began as LDIF, in an order in
@@ -96,9 +99,9 @@ which ldapmodify can make them. Passwords are left out.`,
 	}, openReadOnly, &branchArgs{Do: "diff"})
 }
 
-func (m *Main) branchCheckCommand() *cobra.Command {
+func (m branchCommands) check() *cobra.Command {
 	a := &branchArgs{Do: "check"}
-	c := m.branchOf(&cobra.Command{
+	c := m.act(&cobra.Command{
 		Use:   "check --store STORE [--json] NAME",
 		Short: "Print what keeps a branch from being merged",
 		Long: `Print what keeps a branch from being merged: entries that others have changed since the
@@ -110,8 +113,8 @@ status is 1 if there is a conflict.`,
 	return c
 }
 
-func (m *Main) branchMergeCommand() *cobra.Command {
-	return m.branchOf(&cobra.Command{
+func (m branchCommands) merge() *cobra.Command {
+	return m.act(&cobra.Command{
 		Use:   "merge --store STORE NAME",
 		Short: "Make the changes of a branch visible, by one commit",
 		Long: `Make all changes of a branch visible by one commit, and end the branch. If there are
@@ -120,10 +123,10 @@ conflicts, nothing happens; 'ldapd branch check' prints them.`,
 	}, openReadWrite, &branchArgs{Do: "merge"})
 }
 
-func (m *Main) branchRebaseCommand() *cobra.Command {
+func (m branchCommands) rebase() *cobra.Command {
 	a := &branchArgs{Do: "rebase"}
 	var ours, theirs bool
-	c := m.branchOf(&cobra.Command{
+	c := m.act(&cobra.Command{
 		Use:   "rebase --store STORE [--ours | --theirs] NAME",
 		Short: "Apply the changes of a branch to the present state",
 		Long: `Apply the changes of a branch to a new branch from the present state, which then takes
@@ -146,8 +149,8 @@ If a rebase is interrupted, run the same command again.`,
 	return c
 }
 
-func (m *Main) branchParkCommand() *cobra.Command {
-	return m.branchOf(&cobra.Command{
+func (m branchCommands) park() *cobra.Command {
+	return m.act(&cobra.Command{
 		Use:   "park --store STORE NAME",
 		Short: "Keep a branch, but not the past since it began",
 		Long: `Park a branch: the past since it began is not kept for it any more. A parked branch can
@@ -157,8 +160,8 @@ Servers park branches that are older than branches.age.`,
 	}, openReadWrite, &branchArgs{Do: "park"})
 }
 
-func (m *Main) branchDiscardCommand() *cobra.Command {
-	return m.branchOf(&cobra.Command{
+func (m branchCommands) discard() *cobra.Command {
+	return m.act(&cobra.Command{
 		Use:     "discard --store STORE NAME",
 		Short:   "End a branch and discard its changes",
 		Example: `  ldapd branch discard --store ./data staging`,

@@ -54,7 +54,7 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 }
 
 // root returns the command that contains all other commands. A new command needs a
-// method ...Command in a separate file, and a line in root.
+// method in a separate file, and a line in root.
 func (m *Main) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ldapd",
@@ -69,20 +69,20 @@ func (m *Main) root() *cobra.Command {
 	root.PersistentFlags().String("config", "", "YAML `FILE` with the configuration")
 	root.AddCommand(
 		m.serveCommand(),
-		m.initCommand(),
+		initCommands{m}.root(),
 		m.importCommand(),
 		m.exportCommand(),
-		m.migrateCommand(), m.compareCommand(),
+		migrateCommands{m}.root(), migrateCommands{m}.compare(),
 		m.checkCommand(),
 		m.reindexCommand(),
 		m.uniqueCommand(),
 		m.referencesCommand(),
-		m.viewCommand(),
-		m.branchCommand(),
-		m.accessCommand(), m.accountCommand(),
+		viewCommands{m}.root(),
+		branchCommands{m}.root(),
+		accessCommands{m}.root(), accountCommands{m}.root(),
 		m.gcCommand(),
-		m.eraseCommand(),
-		m.schemaCommand(),
+		eraseCommands{m}.root(),
+		schemaCommands{m}.root(),
 		m.explainCommand(),
 		m.clusterCommand(),
 		m.logCommand(),
@@ -90,12 +90,12 @@ func (m *Main) root() *cobra.Command {
 		m.restoreCommand(),
 		m.checkpointCommand(),
 		m.passwdCommand(),
-		m.knownPasswordsCommand(),
+		knownPasswordsCommands{m}.root(),
 		m.hashCommand(),
 		m.configCommand(),
-		m.healthCommand(),
+		healthCommands{m}.root(),
 		m.upgradeCommand(),
-		m.backupCommand(), m.promoteCommand(),
+		backupCommands{m}.root(), promoteCommands{m}.root(),
 		m.versionCommand(),
 	)
 	return root

@@ -18,7 +18,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 )
 
-func (m *Main) eraseCommand() *cobra.Command {
+// eraseCommands is the command "ldapd erase".
+type eraseCommands struct{ *Main }
+
+func (m eraseCommands) root() *cobra.Command {
 	var a eraseArgs
 	var yes bool
 	c := accepts(m.command(&cobra.Command{
@@ -58,7 +61,7 @@ the history of a shell.`,
 				return err
 			}
 		}
-		return eraseJob.on(ctx, m, c, openReadWrite, m.around(), a)
+		return eraseJob.on(ctx, m.Main, c, openReadWrite, m.around(), a)
 	}))
 	c.Flags().StringVar(&a.Value, "value", "", "erase `VALUE`; - reads it from a line of standard input")
 	c.Flags().StringVar(&a.Attribute, "attribute", "", "erase the value only from attributes of `TYPE` and its subtypes, and from names that contain them")
@@ -68,7 +71,7 @@ the history of a shell.`,
 	return c
 }
 
-func (m *Main) readValue() (string, error) {
+func (m eraseCommands) readValue() (string, error) {
 	line, err := bufio.NewReader(m.Stdin).ReadString('\n')
 	if line = strings.TrimRight(line, "\r\n"); line != "" {
 		return line, nil
@@ -80,13 +83,13 @@ func (m *Main) readValue() (string, error) {
 }
 
 // confirmErasure prints what would be erased, and asks the user for confirmation.
-func (m *Main) confirmErasure(ctx context.Context, c *config.Config, a eraseArgs) error {
+func (m eraseCommands) confirmErasure(ctx context.Context, c *config.Config, a eraseArgs) error {
 	in, ok := m.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return &config.Error{Where: "--yes", Text: "there is no terminal to ask on whether to erase it for good: say --yes"}
 	}
 	a.Dry = true
-	if err := eraseJob.on(ctx, m, c, openReadWrite, m.around(), a); err != nil {
+	if err := eraseJob.on(ctx, m.Main, c, openReadWrite, m.around(), a); err != nil {
 		return err
 	}
 	fmt.Fprint(m.Stderr, "Erase it for good? (yes or no) ")

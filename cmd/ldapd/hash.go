@@ -24,9 +24,9 @@ func (m *Main) hashCommand() *cobra.Command {
 	}
 }
 
-// hashes returns a hasher that computes slow password hashes in another process of this
+// newHasher returns a hasher that computes slow password hashes in another process of this
 // program. The other process does not inherit the environment.
-func (m *Main) hashes(log *slog.Logger) *hasher.Process {
+func (m *Main) newHasher(log *slog.Logger) *hasher.Process {
 	return hasher.New(func() *exec.Cmd {
 		path, err := hasher.Self()
 		return &exec.Cmd{Path: path, Err: err, Args: []string{os.Args[0], "hash"}, Env: []string{}, Stderr: m.Stderr}

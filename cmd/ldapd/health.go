@@ -15,7 +15,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/status"
 )
 
-func (m *Main) healthCommand() *cobra.Command {
+// healthCommands is the command "ldapd health".
+type healthCommands struct{ *Main }
+
+func (m healthCommands) root() *cobra.Command {
 	writes, live := false, false
 	c := m.command(&cobra.Command{
 		Use:   "health --status-listen URL [--for writes | --live]",
@@ -36,7 +39,7 @@ printed. The command is meant for containers without a shell.`,
 		case writes:
 			path = "/ready?for=writes"
 		}
-		return m.health(ctx, c.Status+path)
+		return m.run(ctx, c.Status+path)
 	})
 	c.Flags().Var(&onlyWrites{&writes}, "for", "`WHAT` the server must be ready for: reads or writes")
 	c.Flags().BoolVar(&live, "live", false, "ask whether the server is alive; if not, it has to be restarted")
@@ -61,7 +64,7 @@ func (f *onlyWrites) Set(s string) error {
 // askFor is how long a server may take to report its health.
 const askFor = 5 * time.Second
 
-func (m *Main) health(ctx context.Context, url string) error {
+func (m healthCommands) run(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	// 0.0.0.0 and :: are addresses to listen on. A client cannot connect to them.

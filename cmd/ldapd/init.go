@@ -37,7 +37,10 @@ const (
 // noStatus is the answer for a server without a status listener.
 const noStatus = "none"
 
-func (m *Main) initCommand() *cobra.Command {
+// initCommands is the command "ldapd init".
+type initCommands struct{ *Main }
+
+func (m initCommands) root() *cobra.Command {
 	s := &setup{}
 	c := &cobra.Command{
 		Use:   "init [--config FILE] [--suffix DN] [--password-file FILE] [--tls-certificate FILE] ...",
@@ -107,7 +110,7 @@ type questions struct {
 	given func(flag string) bool
 }
 
-func (m *Main) questions(c *cobra.Command) *questions {
+func (m initCommands) questions(c *cobra.Command) *questions {
 	q := &questions{out: m.Stderr, stdin: m.Stdin, given: func(flag string) bool { return c.Flags().Changed(flag) }}
 	if f, ok := m.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		q.in = bufio.NewReader(f)
@@ -485,8 +488,8 @@ func reachable(listen string) string {
 }
 
 // setUp makes the files and the store, and prints commands to try next.
-func (m *Main) setUp(ctx context.Context, s *setup) (err error) {
-	k := &maker{m: m, setup: s}
+func (m initCommands) setUp(ctx context.Context, s *setup) (err error) {
+	k := &maker{m: m.Main, setup: s}
 	defer func() {
 		if err != nil {
 			k.undo()

@@ -94,7 +94,7 @@ func TestUndo(t *testing.T) {
 	}
 	s := &setup{file: filepath.Join(made, "ldapd.yaml"), suffix: "dc=x", admin: "cn=admin", store: filepath.Join(made, "data"),
 		password: "secret", certificate: selfSigned, listen: "ldap://127.0.0.1:0", folders: "people", access: "none such"}
-	if err := m.setUp(context.Background(), s); err == nil || !strings.Contains(err.Error(), "none such") {
+	if err := (initCommands{m}).setUp(context.Background(), s); err == nil || !strings.Contains(err.Error(), "none such") {
 		t.Error(err)
 	}
 	left, err := os.ReadDir(made)
@@ -124,7 +124,7 @@ func TestHandedOver(t *testing.T) {
 	s := &setup{file: filepath.Join(dir, "ldapd.yaml"), suffix: "dc=x", admin: "cn=admin", store: filepath.Join(dir, "new", "data"),
 		password: "secret", certificate: selfSigned, folders: "people", access: "open", policy: "none", status: noStatus}
 	s.listen = s.addresses()
-	must(m.setUp(t.Context(), s))
+	must((initCommands{m}).setUp(t.Context(), s))
 	for _, name := range []string{"admin.hash", "server.key", "new/data", "new/data/LOCK"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		must(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -180,23 +179,23 @@ func (j job[A]) refuseOptions(c *config.Config, a around) error {
 	return nil
 }
 
-// serveTools does the jobs of tools that find the store's folder locked, until stop is
+// doJobs does the jobs of tools that find the store's folder locked, until stop is
 // called. It does nothing for a shared store, because tools can open a shared store
 // themselves.
-func (m *Main) serveTools(c *config.Config, p *partition.Partition, archive archives, signer func() string, all *monitor.Jobs, log *slog.Logger) (stop func()) {
-	if strings.HasPrefix(c.Store, "hbase:") {
-		return func() {}
+func (s *serving) doJobs(context.Context) (stop func() error, err error) {
+	if strings.HasPrefix(s.config.Store, "hbase:") {
+		return each(), nil
 	}
-	l, err := handoff.Listen(c.Store, log)
+	l, err := handoff.Listen(s.config.Store, s.log)
 	if err != nil {
-		log.Warn("tools cannot work on the store while it is served", "error", err)
-		return func() {}
+		s.log.Warn("tools cannot work on the store while it is served", "error", err)
+		return each(), nil
 	}
-	return beside(func(ctx context.Context) {
+	return each(inBackground(func(ctx context.Context) {
 		l.Serve(ctx, func(ctx context.Context, call *handoff.Call) error {
-			return doFor(ctx, p, archive, signer(), all, call)
+			return doFor(ctx, s.store.Partition, s.archives, s.directory.Admin(), s.watch.metrics.Jobs, call)
 		})
-	})
+	})), nil
 }
 
 // doFor does the job that a tool has requested.

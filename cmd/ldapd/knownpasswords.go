@@ -15,7 +15,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
-func (m *Main) knownPasswordsCommand() *cobra.Command {
+// knownPasswordsCommands is the command "ldapd known-passwords".
+type knownPasswordsCommands struct{ *Main }
+
+func (m knownPasswordsCommands) root() *cobra.Command {
 	var output string
 	var hashes bool
 	c := &cobra.Command{
@@ -38,7 +41,7 @@ million passwords need space for temporary files in $TMPDIR, 8 octets for each p
 				return &config.Error{Text: "say with --output which file to write"}
 			}
 			m.working = true
-			return m.knownPasswords(c.Context(), output, hashes, args)
+			return m.run(c.Context(), output, hashes, args)
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write")
@@ -46,7 +49,7 @@ million passwords need space for temporary files in $TMPDIR, 8 octets for each p
 	return c
 }
 
-func (m *Main) knownPasswords(ctx context.Context, output string, hashes bool, lists []string) error {
+func (m knownPasswordsCommands) run(ctx context.Context, output string, hashes bool, lists []string) error {
 	w := passwordlist.NewWriter()
 	defer w.Close()
 	add := w.Add
@@ -74,7 +77,7 @@ func (m *Main) knownPasswords(ctx context.Context, output string, hashes bool, l
 const longestLine = 1 << 20
 
 // addList adds the lines of a list, except empty ones.
-func (m *Main) addList(ctx context.Context, list string, add func([]byte) error) error {
+func (m knownPasswordsCommands) addList(ctx context.Context, list string, add func([]byte) error) error {
 	in := m.Stdin
 	if list != "-" {
 		f, err := os.Open(list)

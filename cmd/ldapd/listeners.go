@@ -35,7 +35,7 @@ func openFront(c *config.Config, log *slog.Logger) (*listeners, error) {
 			return nil, err
 		}
 		f.files, f.options.TLS = store, store.Config
-		f.stop = beside(func(ctx context.Context) { store.Watch(ctx, lookAtFiles) })
+		f.stop = inBackground(func(ctx context.Context) { store.Watch(ctx, lookAtFiles) })
 	}
 	if err := f.listen(c); err != nil {
 		f.close()
@@ -129,9 +129,9 @@ func orNever[T int | int64 | time.Duration](v, never T) T {
 	return v
 }
 
-// The function "beside" runs fn in the background. The returned function cancels fn's context
+// inBackground runs fn. The returned function cancels fn's context
 // and waits until fn has returned.
-func beside(fn func(context.Context)) (stop func()) {
+func inBackground(fn func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

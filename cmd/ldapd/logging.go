@@ -38,9 +38,9 @@ func (m *Main) setLevel(c *config.Config) {
 	m.level.Set(level)
 }
 
-// accessLog opens the access log. The log is nil if no access log is configured. The caller
+// openAccessLog opens the access log. The log is nil if no access log is configured. The caller
 // must close closer after serving.
-func (m *Main) accessLog(c *config.Config) (log *slog.Logger, closer io.Closer, err error) {
+func (m *Main) openAccessLog(c *config.Config) (log *slog.Logger, closer io.Closer, err error) {
 	var w io.WriteCloser = nopCloser{m.Stderr}
 	switch c.Access.File {
 	case "":

@@ -33,7 +33,10 @@ var (
 	compareJob = job[oldServer]{"compare", compareStore, nil}
 )
 
-func (m *Main) migrateCommand() *cobra.Command {
+// migrateCommands is the commands that copy another server.
+type migrateCommands struct{ *Main }
+
+func (m migrateCommands) root() *cobra.Command {
 	var a migrateArgs
 	var from fromFlags
 	keys := append([]string{"admin.dn", "access", "password-policy"}, storeKeys...)
@@ -69,7 +72,7 @@ If a server has the embedded store open, the server does the work.`,
 		if a.Finish || a.Cancel {
 			use = openReadWrite
 		}
-		return migrateJob.on(ctx, m, c, use, m.around(), a)
+		return migrateJob.on(ctx, m.Main, c, use, m.around(), a)
 	}))
 	from.add(c)
 	c.Flags().BoolVar(&a.Follow, "follow", false, "keep running, and copy the changes that are made on the old server")
@@ -80,7 +83,7 @@ If a server has the embedded store open, the server does the work.`,
 	return c
 }
 
-func (m *Main) compareCommand() *cobra.Command {
+func (m migrateCommands) compare() *cobra.Command {
 	var from fromFlags
 	keys := append([]string{"admin.dn"}, storeKeys...)
 	c := accepts(m.command(&cobra.Command{
@@ -100,7 +103,7 @@ shows no entryUUIDs. Attributes that a server keeps for itself are not compared.
 		if err != nil {
 			return err
 		}
-		return compareJob.on(ctx, m, c, openReadWrite, m.around(), a)
+		return compareJob.on(ctx, m.Main, c, openReadWrite, m.around(), a)
 	}))
 	from.add(c)
 	return c

@@ -2,18 +2,13 @@ package main
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
-	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/certs"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 )
 
@@ -28,23 +23,16 @@ func hangups() (c <-chan os.Signal, stop func()) {
 // A reloader reloads the configuration while the server runs: the keys with
 // [config.Key.Reload], the TLS files, and the access log's file.
 type reloader struct {
-	m         *Main
-	started   *config.Config // the configuration with which the server was started
-	current   *config.Config // the configuration that was read last
-	log       *slog.Logger
-	files     *certs.Store // nil without TLS
-	access    io.Closer
-	directory *directory.Directory
-	partition *partition.Partition
-	server    *server.Server
-	watch     *watch
+	*serving
+	current *config.Config // the configuration that was read last; config is the one of the start
+	server  *server.Server
 }
 
 // serve calls reload at every SIGHUP until ctx ends.
-func (r *reloader) serve(ctx context.Context, hangups <-chan os.Signal) {
+func (r *reloader) serve(ctx context.Context) {
 	for {
 		select {
-		case <-hangups:
+		case <-r.hangups:
 			r.reload(ctx)
 		case <-ctx.Done():
 			return
@@ -56,11 +44,11 @@ func (r *reloader) serve(ctx context.Context, hangups <-chan os.Signal) {
 // current configuration stays in force. In both cases, the file of the access log is
 // opened again, and the TLS files are read again.
 func (r *reloader) reload(ctx context.Context) {
-	r.access.Close() // the next line that is logged opens the file by its name again
-	if r.files != nil {
-		r.files.Reload()
+	r.accessLog.Close() // the next line that is logged opens the file by its name again
+	if r.front.files != nil {
+		r.front.files.Reload()
 	}
-	c, err := r.m.again()
+	c, err := r.again()
 	if err == nil {
 		err = r.use(ctx, c)
 	}
@@ -69,7 +57,7 @@ func (r *reloader) reload(ctx context.Context) {
 		return
 	}
 	changed, _ := config.Changed(r.current, c)
-	_, restart := config.Changed(r.started, c)
+	_, restart := config.Changed(r.config, c)
 	r.current = c
 	r.log.Info("configuration read again", "changed", strings.Join(changed, " "))
 	if len(restart) > 0 {
@@ -84,7 +72,7 @@ func (r *reloader) use(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	if c.Standby.From == nil {
-		if err := onlineschema.AddSuffixes(ctx, r.partition, c.Suffix); err != nil {
+		if err := onlineschema.AddSuffixes(ctx, r.store.Partition, c.Suffix); err != nil {
 			return err
 		}
 	}
@@ -92,6 +80,6 @@ func (r *reloader) use(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	r.server.Reconfigure(serverOptions(c, r.log))
-	r.m.setLevel(c)
+	r.setLevel(c)
 	return nil
 }

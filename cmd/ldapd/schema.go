@@ -17,7 +17,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
-func (m *Main) schemaCommand() *cobra.Command {
+// schemaCommands are the commands "ldapd schema ...".
+type schemaCommands struct{ *Main }
+
+func (m schemaCommands) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "schema",
 		Short: "List, show, add and remove definitions of a directory's schema",
@@ -28,11 +31,11 @@ ldapmodify changes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(m.schemaListCommand(), m.schemaShowCommand(), m.schemaAddCommand(), m.schemaRemoveCommand())
+	c.AddCommand(m.list(), m.show(), m.add(), m.remove())
 	return c
 }
 
-func (m *Main) schemaListCommand() *cobra.Command {
+func (m schemaCommands) list() *cobra.Command {
 	var a schemaListArgs
 	c := m.command(&cobra.Command{
 		Use:   "list --store STORE [--own] [KIND]",
@@ -45,20 +48,20 @@ names. KIND is one of ` + strings.Join(schemaKinds, ", ") + `.`,
 		if a.Kinds, err = kindsOf(args); err != nil {
 			return err
 		}
-		return schemaListJob.on(ctx, m, c, openReadOnly, m.around(), a)
+		return schemaListJob.on(ctx, m.Main, c, openReadOnly, m.around(), a)
 	})
 	c.Flags().BoolVar(&a.Own, "own", false, "list only what the directory has besides the built-in schema")
 	return c
 }
 
-func (m *Main) schemaShowCommand() *cobra.Command {
+func (m schemaCommands) show() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:     "show --store STORE [KIND:]NAME...",
 		Short:   "Print definitions by name or OID",
 		Example: `  ldapd schema show --store ./data cn objectClasses:person`,
 		Args:    cobra.MinimumNArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return schemaShowJob.on(ctx, m, c, openReadOnly, m.around(), args)
+		return schemaShowJob.on(ctx, m.Main, c, openReadOnly, m.around(), args)
 	})
 }
 

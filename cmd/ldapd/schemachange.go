@@ -19,7 +19,7 @@ import (
 
 const dryRunHelp = "say what would be done, or why it cannot be done, and change nothing"
 
-func (m *Main) schemaAddCommand() *cobra.Command {
+func (m schemaCommands) add() *cobra.Command {
 	var a schemaAddArgs
 	var derive *pflag.Flag
 	c := accepts(m.command(&cobra.Command{
@@ -60,7 +60,7 @@ them; with --derive-rules=false, none do.`,
 		if a.DryRun {
 			use = openReadWrite
 		}
-		err := schemaAddJob.on(ctx, m, c, use, m.around(), a)
+		err := schemaAddJob.on(ctx, m.Main, c, use, m.around(), a)
 		return errors.Join(append(f.Mistakes, err)...)
 	}))
 	c.Flags().BoolVar(&a.Derive, "derive-rules", false, "give types without matching rules the default rules of their syntax (default: if the server that wrote the file does)")
@@ -70,7 +70,7 @@ them; with --derive-rules=false, none do.`,
 	return c
 }
 
-func (m *Main) schemaRemoveCommand() *cobra.Command {
+func (m schemaCommands) remove() *cobra.Command {
 	var a schemaRemoveArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "remove --store STORE [--dry-run] [KIND:]NAME...",
@@ -81,7 +81,7 @@ other definitions or entries use cannot be removed: the error says which.`,
 		Args:    cobra.MinimumNArgs(1),
 	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Names = args
-		return schemaRemoveJob.on(ctx, m, c, openReadWrite, m.around(), a)
+		return schemaRemoveJob.on(ctx, m.Main, c, openReadWrite, m.around(), a)
 	}))
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
 	return c
@@ -146,7 +146,7 @@ func removeSchema(ctx context.Context, w *work, a schemaRemoveArgs) error {
 var schemaChangeKeys = append([]string{"admin.dn"}, storeKeys...)
 
 // readSchemaFiles reads the named files, and the schema files in the named folders.
-func (m *Main) readSchemaFiles(f *schemafile.Files, names []string) error {
+func (m schemaCommands) readSchemaFiles(f *schemafile.Files, names []string) error {
 	for _, name := range names {
 		if err := m.readSchemaFile(f, name); err != nil {
 			return err
@@ -159,7 +159,7 @@ func (m *Main) readSchemaFiles(f *schemafile.Files, names []string) error {
 	return nil
 }
 
-func (m *Main) readSchemaFile(f *schemafile.Files, name string) error {
+func (m schemaCommands) readSchemaFile(f *schemafile.Files, name string) error {
 	if name == "-" {
 		return f.Read("standard input", m.Stdin)
 	}

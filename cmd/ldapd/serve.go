@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,7 +19,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/materialized"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
@@ -66,141 +67,203 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use openMode) error 
 	}
 }
 
-// serveOnce serves until ctx ends. The function again ends ctx with a cause that makes serve
+// serveOnce serves until ctx ends. The function restart ends ctx with a cause that makes serve
 // start the server anew.
-func (m *Main) serveOnce(ctx context.Context, c *config.Config, use openMode, again context.CancelCauseFunc) (err error) {
-	log := m.logger(c)
-	hangups, unnotify := hangups()
+func (m *Main) serveOnce(ctx context.Context, c *config.Config, use openMode, restart context.CancelCauseFunc) (err error) {
+	signals, unnotify := hangups()
 	defer unnotify()
-	m.tuneMemory(c)
-	f, err := openFront(c, log)
-	if err != nil {
-		return err
-	}
-	defer f.close()
-	w, err := openWatch(c, log)
-	if err != nil {
-		return err
-	}
-	defer w.close()
-	tracer := openTraces(c, w.metrics.Registry, log)
-	defer tracer.close()
-	access, closer, err := m.accessLog(c)
-	if err != nil {
-		return err
-	}
-	defer closer.Close()
-	standby, err := openFollower(ctx, c, log, again)
-	if err != nil {
-		return err
-	}
-	var fence fence
-	p, err := openPartition(ctx, c, log, standby.purpose(use), func(o *txn.Options) { o.Observe, o.Fenced = w.countAttempt, fence.lost })
-	if err != nil {
-		return err
-	}
-	// The store is closed after ctx has ended, so closing it needs a context that does
-	// not end.
-	last := context.WithoutCancel(ctx)
-	defer func() { err = errors.Join(err, p.Close(last)) }()
-	archived, stopArchiving, err := m.serveArchive(ctx, c, p, standby, log)
-	if err != nil {
-		return err
-	}
-	defer stopArchiving()
-	fence.archive.Store(archived.running)
-	stopFollowing, err := standby.follow(ctx, p, log)
-	if err != nil {
-		return err
-	}
-	defer stopFollowing()
-	if standby == nil {
-		if err := onlineschema.AddSuffixes(ctx, p.Partition, c.Suffix); err != nil {
-			return err
+	s := &serving{Main: m, config: c, log: m.logger(c), use: use, restart: restart, hangups: signals}
+	for _, start := range []part{
+		s.listen, s.monitor, s.openStore, s.archive, s.follow, s.openDirectory,
+		s.warm, s.keepViews, s.returnMemory, s.doJobs, s.publish,
+	} {
+		stop, err := start(ctx)
+		if err != nil {
+			return errors.Join(err, s.stop())
 		}
+		s.stops = append(s.stops, stop)
 	}
-	warn(c, log)
-	warnOpen(p.Partition, log)
-	o, err := directoryOptions(c, log)
-	if err != nil {
-		return err
-	}
-	hashes := m.hashes(log)
-	defer hashes.Close()
-	o.Passwords = auth.New(c.Passwords.Parallel, hashes)
-	o.Access, o.Metrics = access, w.metrics
-	o.Health = w.health
-	tracer.addTo(&o)
-	o.Extensions = f.options.Extensions()
-	if o.Secret, err = write.Secret(ctx, p.Partition); err != nil {
-		return err
-	}
-	d, err := directory.New(p.Partition, o)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	stopWarming := m.warm(c, p.Partition, log)
-	defer stopWarming()
-	stopViews := beside(func(ctx context.Context) {
-		if standby != nil {
-			return // a standby gets the records of views from the log of its primary
-		}
-		materialized.Keep(ctx, p.Partition, func(err error) { log.Warn("views are not kept for now", "error", err) })
-	})
-	defer stopViews()
-	stopGiving := beside(giveBack)
-	defer stopGiving()
-	stopTools := m.serveTools(c, p.Partition, archived, d.Admin, w.metrics.Jobs, log)
-	defer stopTools()
-	f.options.Traffic = w.metrics.Traffic
-	w.serve(ctx, p, o.Passwords, f.files, archived)
-	defer w.stop(last)
-	r := &reloader{m: m, watch: w, started: c, current: c, log: log, files: f.files, access: closer, directory: d, partition: p.Partition}
-	return m.run(ctx, c, f, r, hangups)
+	return errors.Join(s.answer(ctx), s.stop())
 }
 
-// warm fills the cache in the background, until stop is called. It does nothing for a
-// shared store, which may be far larger than the cache.
-func (m *Main) warm(c *config.Config, p *partition.Partition, log *slog.Logger) (stop func()) {
-	if strings.HasPrefix(c.Store, "hbase:") {
-		return func() {}
+// A part of a server is started after the parts before it in the list of serveOnce, and stopped
+// before them.
+type part func(context.Context) (stop func() error, err error)
+
+// A serving is a server from its start to its end.
+type serving struct {
+	*Main
+	config  *config.Config
+	log     *slog.Logger
+	use     openMode
+	restart context.CancelCauseFunc // makes serve start the server anew
+	hangups <-chan os.Signal
+	stops   []func() error
+
+	front     *listeners
+	watch     *watch
+	tracer    traces
+	access    *slog.Logger
+	accessLog io.Closer
+	standby   *follower // nil: the server is no standby
+	fence     fence
+	store     *directoryStore
+	archives  archives
+	hashes    *auth.Passwords
+	directory *directory.Directory
+}
+
+// stop stops the parts that were started.
+func (s *serving) stop() (err error) {
+	for _, stop := range slices.Backward(s.stops) {
+		err = errors.Join(err, stop())
 	}
-	return beside(func(ctx context.Context) {
-		if n, err := search.Warm(ctx, p); err == nil {
-			log.Info("cache is warm", "entries", n)
+	return err
+}
+
+// each returns a function that calls all functions and cannot fail.
+func each(stops ...func()) func() error {
+	return func() error {
+		for _, stop := range stops {
+			stop()
+		}
+		return nil
+	}
+}
+
+func (s *serving) listen(context.Context) (stop func() error, err error) {
+	s.tuneMemory(s.config)
+	s.front, err = openFront(s.config, s.log)
+	if err != nil {
+		return nil, err
+	}
+	return each(s.front.close), nil
+}
+
+// monitor opens the status listener, the tracer and the access log.
+func (s *serving) monitor(context.Context) (stop func() error, err error) {
+	if s.access, s.accessLog, err = s.openAccessLog(s.config); err != nil {
+		return nil, err
+	}
+	if s.watch, err = openWatch(s.config, s.log); err != nil {
+		return nil, errors.Join(err, s.accessLog.Close())
+	}
+	s.tracer = openTraces(s.config, s.watch.metrics.Registry, s.log)
+	return each(func() { s.accessLog.Close() }, s.tracer.close, s.watch.close), nil
+}
+
+func (s *serving) openStore(ctx context.Context) (stop func() error, err error) {
+	if s.standby, err = openFollower(ctx, s.config, s.log, s.restart); err != nil {
+		return nil, err
+	}
+	s.store, err = openPartition(ctx, s.config, s.log, s.standby.purpose(s.use), func(o *txn.Options) {
+		o.Observe, o.Fenced = s.watch.countAttempt, s.fence.lost
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The store is closed after ctx has ended, so closing it needs a context that does not end.
+	return func() error { return s.store.Close(context.WithoutCancel(ctx)) }, nil
+}
+
+// follow keeps a standby up to date, and adds the configured naming contexts to the directory of
+// other servers.
+func (s *serving) follow(ctx context.Context) (stop func() error, err error) {
+	stopFollowing, err := s.standby.follow(ctx, s.store, s.log)
+	if err != nil {
+		return nil, err
+	}
+	if s.standby == nil {
+		if err := onlineschema.AddSuffixes(ctx, s.store.Partition, s.config.Suffix); err != nil {
+			return nil, err
+		}
+	}
+	return each(stopFollowing), nil
+}
+
+func (s *serving) openDirectory(ctx context.Context) (stop func() error, err error) {
+	warn(s.config, s.log)
+	warnOpen(s.store.Partition, s.log)
+	o, err := directoryOptions(s.config, s.log)
+	if err != nil {
+		return nil, err
+	}
+	hashes := s.newHasher(s.log)
+	s.hashes = auth.New(s.config.Passwords.Parallel, hashes)
+	o.Passwords, o.Access, o.Metrics, o.Health = s.hashes, s.access, s.watch.metrics, s.watch.health
+	s.tracer.addTo(&o)
+	o.Extensions = s.front.options.Extensions()
+	if o.Secret, err = write.Secret(ctx, s.store.Partition); err == nil {
+		s.directory, err = directory.New(s.store.Partition, o)
+	}
+	if err != nil {
+		hashes.Close()
+		return nil, err
+	}
+	return each(s.directory.Close, hashes.Close), nil
+}
+
+// warm fills the cache in the background. It does nothing for a shared store, which may be far
+// larger than the cache.
+func (s *serving) warm(context.Context) (stop func() error, err error) {
+	if strings.HasPrefix(s.config.Store, "hbase:") {
+		return each(), nil
+	}
+	return each(inBackground(func(ctx context.Context) {
+		if n, err := search.Warm(ctx, s.store.Partition); err == nil {
+			s.log.Info("cache is warm", "entries", n)
 		} else if ctx.Err() == nil {
-			log.Warn("cache is not warm", "error", err)
+			s.log.Warn("cache is not warm", "error", err)
 		}
-	})
+	})), nil
 }
 
-// run serves until ctx ends or a listener fails.
-func (m *Main) run(ctx context.Context, c *config.Config, f *listeners, r *reloader, hangups <-chan os.Signal) error {
-	log := r.log
-	s := server.New(handler{r.directory}, f.options)
-	r.server = s
-	r.watch.metrics.SetLoad(s.Load)
-	defer beside(func(ctx context.Context) { r.serve(ctx, hangups) })()
-	failed := make(chan error, len(f.listeners))
-	for _, l := range f.listeners {
-		go func() { failed <- s.Serve(l) }()
+// keepViews keeps the views. A standby gets their records from the log of its primary.
+func (s *serving) keepViews(context.Context) (stop func() error, err error) {
+	if s.standby != nil {
+		return each(), nil
 	}
-	urls := f.urls()
-	log.Info("serving", "store", c.Store, "urls", strings.Join(urls, " "), "status", r.watch.url())
-	fmt.Fprintln(m.Stdout, "ready", strings.Join(urls, " "))
-	manager := &supervisor{health: r.watch.health, log: log}
-	stopSigns := beside(func(ctx context.Context) { manager.ready(ctx, urls) })
+	return each(inBackground(func(ctx context.Context) {
+		materialized.Keep(ctx, s.store.Partition, func(err error) { s.log.Warn("views are not kept for now", "error", err) })
+	})), nil
+}
+
+func (s *serving) returnMemory(context.Context) (stop func() error, err error) {
+	return each(inBackground(giveBack)), nil
+}
+
+// publish makes the status listener report the state of the store, and other servers list this one.
+func (s *serving) publish(ctx context.Context) (stop func() error, err error) {
+	s.front.options.Traffic = s.watch.metrics.Traffic
+	s.watch.serve(ctx, s.store, s.hashes, s.front.files, s.archives)
+	return each(func() { s.watch.stop(context.WithoutCancel(ctx)) }), nil
+}
+
+// answer serves clients until ctx ends or a listener fails.
+func (s *serving) answer(ctx context.Context) error {
+	srv := server.New(handler{s.directory}, s.front.options)
+	s.watch.metrics.SetLoad(srv.Load)
+	r := &reloader{serving: s, current: s.config, server: srv}
+	defer inBackground(r.serve)()
+	failed := make(chan error, len(s.front.listeners))
+	for _, l := range s.front.listeners {
+		go func() { failed <- srv.Serve(l) }()
+	}
+	urls := s.front.urls()
+	s.log.Info("serving", "store", s.config.Store, "urls", strings.Join(urls, " "), "status", s.watch.url())
+	fmt.Fprintln(s.Stdout, "ready", strings.Join(urls, " "))
+	manager := &supervisor{health: s.watch.health, log: s.log}
+	stopSigns := inBackground(func(ctx context.Context) { manager.ready(ctx, urls) })
 
 	var err error
 	select {
 	case <-ctx.Done():
-		r.watch.health.Stop()
-		log.Info("stopping")
+		s.watch.health.Stop()
+		s.log.Info("stopping")
 	case err = <-failed:
 	}
 	stopSigns()
-	patience := c.GracePeriod
+	patience := s.config.GracePeriod
 	if context.Cause(ctx) == errAgain {
 		patience = min(patience, shortGrace)
 	} else {
@@ -208,10 +271,10 @@ func (m *Main) run(ctx context.Context, c *config.Config, f *listeners, r *reloa
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	if e := s.Shutdown(grace); e != nil {
-		log.Warn("operations were still running after the grace period and have been ended")
+	if e := srv.Shutdown(grace); e != nil {
+		s.log.Warn("operations were still running after the grace period and have been ended")
 	}
-	log.Info("stopped")
+	s.log.Info("stopped")
 	return err
 }
 

@@ -83,7 +83,7 @@ func (f *follower) follow(ctx context.Context, p *directoryStore, log *slog.Logg
 		log.Error("the standby cannot follow its archive; it serves what it has", "place", f.String(), "error", err)
 	}
 	log.Info("this server is a standby", "of", f.String(), "newest", f.Status().Newest.Time().UTC())
-	return beside(func(ctx context.Context) {
+	return inBackground(func(ctx context.Context) {
 		if err := f.Run(ctx); err != nil {
 			log.Info("the server starts again on another base", "reason", err)
 			f.again(errAgain)
@@ -94,7 +94,10 @@ func (f *follower) follow(ctx context.Context, p *directoryStore, log *slog.Logg
 // promoteKeys are the configuration keys of promote.
 var promoteKeys = append([]string{"standby.from", "archive.identity"}, storeKeys...)
 
-func (m *Main) promoteCommand() *cobra.Command {
+// promoteCommands is the command "ldapd promote".
+type promoteCommands struct{ *Main }
+
+func (m promoteCommands) root() *cobra.Command {
 	var a promoteArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "promote --store STORE --standby-from PLACE [--without-archive]",
@@ -111,7 +114,7 @@ the old primary does not run any more: nothing else stops it.`,
 		Example: `  ldapd promote --config /etc/ldapd/ldapd.yaml`,
 		Args:    cobra.NoArgs,
 	}, promoteKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return m.promote(ctx, c, a)
+		return m.run(ctx, c, a)
 	}))
 	c.Flags().BoolVar(&a.WithoutArchive, "without-archive", false, "do not ask the archive, which cannot be reached")
 	return c
@@ -151,9 +154,9 @@ func printPromotion(a around, p archive.Promotion) error {
 	return err
 }
 
-// promote promotes a standby: in the server's process if a server has the standby's store
+// run promotes a standby: in the server's process if a server has the standby's store
 // open, and otherwise in this process.
-func (m *Main) promote(ctx context.Context, c *config.Config, a promoteArgs) error {
+func (m promoteCommands) run(ctx context.Context, c *config.Config, a promoteArgs) error {
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
 		return &config.Error{Text: "only an embedded store has a standby: say --store FOLDER"}
 	}

@@ -50,7 +50,7 @@ func TestSupervisor(t *testing.T) {
 	h := status.NewHealth()
 	h.Serve(func() txn.Status { return *now.Load() })
 	s := &supervisor{health: h, log: slog.New(slog.DiscardHandler)}
-	stop := beside(func(ctx context.Context) { s.ready(ctx, []string{"ldap://x"}) })
+	stop := inBackground(func(ctx context.Context) { s.ready(ctx, []string{"ldap://x"}) })
 	hears("READY=1\nSTATUS=serving ldap://x")
 	hears("WATCHDOG=1")
 	now.Store(&txn.Status{Refusal: errors.New("the disk is full")})

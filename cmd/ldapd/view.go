@@ -20,13 +20,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
-func (m *Main) viewCommand() *cobra.Command {
+// viewCommands are the commands "ldapd view ...".
+type viewCommands struct{ *Main }
+
+func (m viewCommands) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "view",
 		Short: "Manage views: records that are computed from many entries",
 		Args:  cobra.NoArgs,
 	}
-	c.AddCommand(m.viewListCommand(), m.viewShowCommand(), m.viewRebuildCommand())
+	c.AddCommand(m.list(), m.show(), m.rebuild())
 	return c
 }
 
@@ -34,7 +37,7 @@ func (m *Main) viewCommand() *cobra.Command {
 // definition by its cn or its DN.
 type viewArgs struct{ Name string }
 
-func (m *Main) viewListCommand() *cobra.Command {
+func (m viewCommands) list() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:   "list --store STORE",
 		Short: "List the views",
@@ -44,22 +47,22 @@ records are computed from the entries.`,
 		Example: `  ldapd view list --store ./data`,
 		Args:    cobra.NoArgs,
 	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return viewListJob.on(ctx, m, c, openReadOnly, m.around(), viewArgs{})
+		return viewListJob.on(ctx, m.Main, c, openReadOnly, m.around(), viewArgs{})
 	})
 }
 
-func (m *Main) viewShowCommand() *cobra.Command {
+func (m viewCommands) show() *cobra.Command {
 	return m.command(&cobra.Command{
 		Use:     "show --store STORE NAME",
 		Short:   "Print the records of a view",
 		Example: `  ldapd view show --store ./data departments`,
 		Args:    cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return viewShowJob.on(ctx, m, c, openReadOnly, m.around(), viewArgs{args[0]})
+		return viewShowJob.on(ctx, m.Main, c, openReadOnly, m.around(), viewArgs{args[0]})
 	})
 }
 
-func (m *Main) viewRebuildCommand() *cobra.Command {
+func (m viewCommands) rebuild() *cobra.Command {
 	return accepts(m.command(&cobra.Command{
 		Use:   "rebuild --store STORE NAME",
 		Short: "Rebuild the records of a view",
@@ -68,7 +71,7 @@ records are computed for each reader.`,
 		Example: `  ldapd view rebuild --store ./data departments`,
 		Args:    cobra.ExactArgs(1),
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return viewRebuildJob.on(ctx, m, c, openReadWrite, m.around(), viewArgs{args[0]})
+		return viewRebuildJob.on(ctx, m.Main, c, openReadWrite, m.around(), viewArgs{args[0]})
 	}))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
@@ -342,5 +343,5 @@ func (r *rebase) modify(ctx context.Context, tx *partition.Tx, id entry.ID, name
 	if len(changes) == 0 {
 		return nil
 	}
-	return tx.Modify(ctx, name, changes)
+	return onlineschema.Modify(ctx, tx, name, changes)
 }

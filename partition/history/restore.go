@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/changestream"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
@@ -232,7 +233,7 @@ func (b *bringing) apply(ctx context.Context, rec *Record) error {
 	case *op.Delete:
 		return b.tx.Delete(ctx, name)
 	case *op.Modify:
-		return b.tx.Modify(ctx, name, r.Changes)
+		return onlineschema.Modify(ctx, b.tx, name, r.Changes)
 	case *op.ModifyDN:
 		return rename(ctx, b.tx, name, r)
 	}
