@@ -85,7 +85,7 @@ bench:
 fuzz:
 	@scripts/fuzz $${FUZZTIME:-20s}
 
-# Other projects' tests, which are fetched: see docs/suites.md.
+# Other projects' tests, which are fetched: see docs/reliability.md.
 suites:
 	@scripts/suites
 
