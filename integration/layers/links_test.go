@@ -91,3 +91,37 @@ func hasHeading(page, anchor string) bool {
 	}
 	return false
 }
+
+var (
+	placed    = regexp.MustCompile("(?m)^\\| `([\\w/]+\\.go)` \\| ((?:`\\w+`(?:, )?)+) \\|")
+	functions = regexp.MustCompile(`(?m)^func (?:\([^)]*\) )?(\w+)\(`)
+)
+
+// TestTenMinutes checks that each file in the tables of docs/design/ten-minutes.md has the functions
+// beside it.
+func TestTenMinutes(t *testing.T) {
+	page, err := os.ReadFile("../../docs/design/ten-minutes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := placed.FindAllStringSubmatch(string(page), -1)
+	if len(rows) < 30 {
+		t.Errorf("the page has only %d rows with a file and functions", len(rows))
+	}
+	for _, row := range rows {
+		file, err := os.ReadFile("../../" + row[1])
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		names := map[string]bool{}
+		for _, f := range functions.FindAllStringSubmatch(string(file), -1) {
+			names[f[1]] = true
+		}
+		for name := range strings.SplitSeq(strings.ReplaceAll(row[2], "`", ""), ", ") {
+			if !names[name] {
+				t.Errorf("%s has no function %s", row[1], name)
+			}
+		}
+	}
+}
