@@ -122,7 +122,15 @@ func benchmarkRow(line string) (string, bool) {
 	if _, err := fmt.Sscan(units["ns/op"], &ns); err != nil {
 		return "", false
 	}
-	return fmt.Sprintf("%s | %.3g | %s | %s |", strings.TrimPrefix(f[0], "Benchmark"), ns/1000, units["B/op"], units["allocs/op"]), true
+	return fmt.Sprintf("%s | %s | %s | %s |", strings.TrimPrefix(f[0], "Benchmark"), short(ns/1000), units["B/op"], units["allocs/op"]), true
+}
+
+// short prints a number with three digits, or as an integer.
+func short(x float64) string {
+	if x >= 100 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.3g", x)
 }
 
 // replace replaces the part of a page that this program writes.

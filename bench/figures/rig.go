@@ -170,7 +170,7 @@ type figure struct {
 }
 
 func (f figure) String() string {
-	return fmt.Sprintf("%.0f, %.4g us, %.3g ms", f.rate, float64(f.cpu)/1e3, float64(f.p99)/1e6)
+	return fmt.Sprintf("%.0f, %s us, %s ms", f.rate, short(float64(f.cpu)/1e3), short(float64(f.p99)/1e6))
 }
 
 // A server is a peer that runs.
