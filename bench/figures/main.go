@@ -34,8 +34,7 @@ func main() {
 
 func run() error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured on %s with `make figures`: %s. %d people, %d connections, %v a workload.\n\n",
-		time.Now().Format("2 January 2006"), machine(), *people, *conns, *duration)
+	before := load()
 	peers := []string{"peer-ldapd"}
 	if _, err := exec.LookPath("slapd"); err == nil {
 		peers = append([]string{"peer-slapd"}, peers...)
@@ -51,10 +50,12 @@ func run() error {
 			return err
 		}
 	}
-	return replace(*page, b.String())
+	head := fmt.Sprintf("%s, %s; load %s before and %s after. %d people, %d connections, %v a workload.\n\n",
+		time.Now().Format("2 January 2006"), machine(), before, load(), *people, *conns, *duration)
+	return replace(*page, head+b.String())
 }
 
-// machine describes the machine and what else it does.
+// machine describes the machine.
 func machine() string {
 	text := fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -63,16 +64,22 @@ func machine() string {
 			text += fmt.Sprintf(", %d GiB", kb>>20)
 		}
 	}
-	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
-		load, _, _ := strings.Cut(string(b), " ")
-		text += ", load " + load + " before"
-	}
 	if out, err := exec.Command("slapd", "-VV").CombinedOutput(); err == nil || len(out) > 0 {
 		if f := strings.Fields(string(out)); len(f) > 3 {
 			text += ", OpenLDAP " + f[2] + " " + f[3]
 		}
 	}
 	return text
+}
+
+// load returns the average number of processes that ran in the last minute.
+func load() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	average, _, _ := strings.Cut(string(b), " ")
+	return average
 }
 
 // A suite is a package and the benchmarks of it that the page shows.
@@ -91,7 +98,7 @@ func benchmarks(b *strings.Builder) error {
 	if *hbase {
 		all = append(all, suite{"./integration", "^(BenchmarkHBase|BenchmarkHeads)$"})
 	}
-	b.WriteString("### Benchmarks\n\nIn memory unless the name says otherwise, one CPU (`go test -bench NAME -cpu 1 PACKAGE`).\n\n" +
+	b.WriteString("### Benchmarks\n\nOne CPU: `go test -run XXX -bench NAME -benchmem -cpu 1 PACKAGE`.\n\n" +
 		"| package | benchmark | us | octets | allocations |\n|---|---|---|---|---|\n")
 	for _, s := range all {
 		out, err := exec.Command("go", "test", "-run", "^$", "-bench", s.pattern, "-benchmem", "-cpu", "1", "-benchtime", *benchTime, s.pkg).CombinedOutput()
