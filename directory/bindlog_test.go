@@ -13,16 +13,16 @@ import (
 )
 
 // TestFailedBindsAreLogged checks that a failed bind has a line in the log. The fail2ban
-// filter of docs/operating.md must find the client's address in this line, and never an
+// filter of docs/security.md must find the client's address in this line, and never an
 // address that the client sends.
 func TestFailedBindsAreLogged(t *testing.T) {
-	manual, err := os.ReadFile("../docs/operating.md")
+	manual, err := os.ReadFile("../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	filter := regexp.MustCompile(`(?m)^ *failregex = (.*)$`).FindSubmatch(manual)
 	if filter == nil {
-		t.Fatal("docs/operating.md has no failregex")
+		t.Fatal("docs/security.md has no failregex")
 	}
 	failed := regexp.MustCompile(strings.ReplaceAll(string(filter[1]), "<HOST>", `([0-9a-f.:]+)`))
 	var log bytes.Buffer

@@ -45,7 +45,7 @@ func flip(t *testing.T, name string) {
 }
 
 // TestDamagedStore flips a bit in each sorted table file in turn, and follows
-// docs/damaged.md. ldapd check must name the command that repairs the damage, or report that
+// docs/disaster.md. ldapd check must name the command that repairs the damage, or report that
 // the store is corrupt. reindex must repair indexes. export --continue must save the entries
 // that can be read, and an import of these entries must make a new store.
 func TestDamagedStore(t *testing.T) {

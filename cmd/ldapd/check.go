@@ -71,11 +71,11 @@ func remedy(damaged map[string]bool) string {
 	case len(damaged) == 0:
 		return "'ldapd reindex' rebuilds names and indexes from the entries; what is wrong with an entry itself must be repaired by hand"
 	case damaged[master.Name] || damaged[journal.Table]:
-		return "entries themselves cannot be read: go back to a backup, or save what can be read by 'ldapd export --continue' and import it into a new store (docs/damaged.md)"
+		return "entries themselves cannot be read: go back to a backup, or save what can be read by 'ldapd export --continue' and import it into a new store (docs/disaster.md)"
 	case damaged[tree.Name]:
-		return "no entry is damaged, but the table that finds them by name is: 'ldapd export --continue' has all of them; import it into a new store (docs/damaged.md)"
+		return "no entry is damaged, but the table that finds them by name is: 'ldapd export --continue' has all of them; import it into a new store (docs/disaster.md)"
 	}
-	return "no entry is damaged: 'ldapd reindex' rebuilds names and indexes from the entries (docs/damaged.md)"
+	return "no entry is damaged: 'ldapd reindex' rebuilds names and indexes from the entries (docs/disaster.md)"
 }
 
 func (w *work) printFinding(f *verify.Finding, asJSON bool) error {

@@ -11,11 +11,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestDisaster runs the commands in docs/disaster.md.
+// TestDisaster runs the commands in docs/disaster.md that prepare for a disaster and restore an
+// archive.
 func TestDisaster(t *testing.T) {
 	page, err := os.ReadFile("../../docs/disaster.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	commandsOf, _, whole := strings.Cut(string(page), "\n## A damaged store\n")
+	if !whole {
+		t.Fatal("docs/disaster.md has no section \"A damaged store\"")
 	}
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -31,7 +36,7 @@ func TestDisaster(t *testing.T) {
 		"exec ldapd backup --config etc/ldapd.yaml\n")
 	fmt.Fprintf(&files, "-- safe/ldapd-archive.key --\n%s\n", id)
 	commands := 0
-	for _, block := range indented(here.Replace(string(page))) {
+	for _, block := range indented(here.Replace(commandsOf)) {
 		switch {
 		case strings.HasPrefix(block, "store: "):
 			fmt.Fprintf(&files, "-- etc/ldapd.yaml --\n%s", block)

@@ -9,7 +9,7 @@ import (
 )
 
 // checkFollowing returns a referral if the directory follows another server (package
-// partition/follow), because updates must then be sent to that server. It returns nil for
+// catalog.Following), because updates must then be sent to that server. It returns nil for
 // updates of the schema and the settings, which a following directory does not take from the
 // other server.
 func checkFollowing(req *request.Request, name dn.DN) error {
