@@ -21,7 +21,7 @@ import (
 
 var (
 	spacePeople = flag.Int("people", 100, "entries that are overwritten until space comes back, in hundreds")
-	spaceRounds = flag.Int("rounds", 12, "times that they are")
+	spaceRounds = flag.Int("rounds", 6, "times that they are")
 )
 
 // spacePartition opens a directory with a long lease, because the machine may be slow.
