@@ -386,7 +386,7 @@ func allFree(db *DB) bool {
 // The constant some is the number of histories that `go test` and `make test` run; `make
 // test-long` runs 100,000. If the number of histories is at least the constant enough, every
 // fault must happen at every step.
-const some, enough = 2000, 20000
+const some, enough = 1200, 20000
 
 // TestSimulation runs histories of many servers over failing stores. An oracle checks each
 // history (see oracle).
