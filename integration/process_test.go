@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+1)); err != nil {
 		panic(err)
 	}
-	os.Unsetenv("GOGC")             // `make test` sets it for tests; servers choose their own value
+	os.Unsetenv("GOGC") // `make test` sets it for tests; servers choose their own value
 	os.Setenv("LDAPD_ACCESS", "open")
 	os.Setenv("LDAPD_PASSWORD_POLICY", "none")
 	status := m.Run()
