@@ -58,6 +58,7 @@ lint:
 # What make test runs with a budget, for as long as it takes to believe it: hours.
 test-long:
 	$(GO) test ./store/txn -run '^TestSimulation$$' -seeds 100000 -timeout 4h
+	$(GO) test ./store/txn -run '^TestLines$$' -histories 20000 -timeout 2h
 	$(GO) test ./store/txn -run '^TestRules$$' -rules . -timeout 2h
 	$(GO) test ./store/txn -run '^TestBranchCrash' -branch-crashes 200 -hbase-crashes 200 -parallel 6 -timeout 2h
 	$(GO) test ./store/hbase -run 'TestConformance|TestRandom' -rapid.checks 300 -queries 10000 -timeout 2h

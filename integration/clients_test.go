@@ -14,7 +14,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestClients runs OpenLDAP's command line clients against the server, on every engine, and
+// TestClients runs OpenLDAP's command line clients against the server, on both engines, and
 // compares their output with the files in testdata/clients. In these files, commands for
 // the shell follow a line "sh". In the commands, $URL and $LDAPI are the URLs of the
 // server, $ADMIN contains the options that bind as the administrator, $STAGING contains
@@ -32,11 +32,17 @@ func TestClients(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			store := kind.make(t) // one store for all files, because HBase takes long to create tables
 			datadriven.Walk(t, "testdata/clients", func(t *testing.T, path string) {
+				if kind.name == "hbase" && slices.Contains(beforeStores, filepath.Base(path)) {
+					t.Skip("it shows what comes before the store")
+				}
 				runClients(t, path, store)
 			})
 		})
 	}
 }
+
+// beforeStores are the files that show what is the same for all stores. HBase is slow.
+var beforeStores = []string{"bind", "policy", "referrals", "rights"}
 
 func runClients(t *testing.T, path, store string) {
 	importInto(t, store, example)
@@ -46,7 +52,8 @@ func runClients(t *testing.T, path, store string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	p := serve(t, store, "--listen", "ldap://127.0.0.1:0", "--listen", "ldapi://"+filepath.Join(dir, "s"))
+	// On a slow machine, a collection would raise the horizon that transcripts show.
+	p := serve(t, store, "--retention", "0", "--listen", "ldap://127.0.0.1:0", "--listen", "ldapi://"+filepath.Join(dir, "s"))
 	env := append(os.Environ(),
 		"LDAPNOINIT=1", // ignore the configuration of this machine
 		"LC_ALL=C.UTF-8",

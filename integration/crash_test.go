@@ -22,7 +22,7 @@ import (
 // ended.
 var kills = map[string]*int{
 	"lsm":   flag.Int("kills", 10, "times that TestKill kills a server on the embedded engine"),
-	"hbase": flag.Int("hbasekills", 5, "times that TestKill kills a server on HBase"),
+	"hbase": flag.Int("hbasekills", 3, "times that TestKill kills a server on HBase"),
 }
 
 // TestKill repeatedly kills a server with SIGKILL while clients write on four connections. All

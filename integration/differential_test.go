@@ -28,7 +28,7 @@ import (
 // engine. A search takes much longer on HBase than on the embedded engine.
 var directories = map[string]*int{
 	"lsm":   flag.Int("directories", 20, "random directories that TestDifferential searches on the embedded engine"),
-	"hbase": flag.Int("hbasedirectories", 4, "random directories that TestDifferential searches on HBase"),
+	"hbase": flag.Int("hbasedirectories", 2, "random directories that TestDifferential searches on HBase"),
 }
 
 // TestDifferential searches random directories with random filters, on both engines. A

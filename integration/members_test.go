@@ -36,9 +36,10 @@ func TestMembersTogether(t *testing.T) {
 				for n := range each {
 					r := ldap.NewModifyRequest(group, nil)
 					change(r, client, n)
-					err := c.Modify(r)
+					modify := func() error { return c.Modify(r) }
+					err := persist(modify)
 					for code(err) == ldap.LDAPResultBusy {
-						err = c.Modify(r)
+						err = persist(modify)
 					}
 					if err != nil {
 						t.Errorf("client %d: %v", client, err)

@@ -71,6 +71,7 @@ func (s *shelves) work(change func()) {
 		g.Go(func() {
 			for n := 0; !s.stopped.Load(); n++ {
 				s.add(c, fmt.Sprintf("cn=box %d of %d,%s", n, client, suffix), n)
+				s.pause(20 * time.Millisecond) // more entries would only make the changes slower
 			}
 		})
 	}

@@ -128,7 +128,7 @@ func compareClone(t *testing.T, store, clone, name string) {
 	c := p.admin()
 	m := ldap.NewModifyRequest(suffix, nil)
 	m.Replace("description", []string{"written to a clone"})
-	wantCode(t, "a write to the clone", c.Modify(m), ldap.LDAPResultSuccess)
+	wantCode(t, "a write to the clone", persist(func() error { return c.Modify(m) }), ldap.LDAPResultSuccess)
 	c.Close()
 	p.stop()
 }

@@ -157,7 +157,7 @@ func TestMovesCostNothing(t *testing.T) {
 	t.Parallel()
 	c := newCounted(t, noCache)
 	ctx := context.Background()
-	sizes := map[string]int{"few": 3, "many": 100000}
+	sizes := map[string]int{"few": 3, "many": 20000}
 	l, err := load.Load(ctx, c.p, load.Options{})
 	must(t, err)
 	for _, ou := range []string{"ou=to,dc=example,dc=com", "ou=few,dc=example,dc=com", "ou=many,dc=example,dc=com"} {

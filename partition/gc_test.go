@@ -23,8 +23,8 @@ import (
 // gcPeople and gcRounds are the number of people and the number of rounds of changes in
 // tests of disk space. Larger numbers take longer.
 var (
-	gcPeople = flag.Int("people", 1000, "entries that are overwritten until space comes back, in hundreds")
-	gcRounds = flag.Int("rounds", 20, "times that they are")
+	gcPeople = flag.Int("people", 500, "entries that are overwritten until space comes back, in hundreds")
+	gcRounds = flag.Int("rounds", 10, "times that they are")
 )
 
 // folder opens an embedded store in a folder. The store flushes often.
@@ -113,7 +113,7 @@ func sizeOf(t testing.TB, dir string) (n int64) {
 func TestSpaceComesBack(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it writes 20,000 entries")
+		t.Skip("it writes 5,000 entries")
 	}
 	ctx := context.Background()
 	fresh, used := t.TempDir(), t.TempDir()

@@ -133,6 +133,10 @@ func (m *stampModel) step(ctx context.Context) {
 	case n == 5 && (m.second == time.Second || len(m.open) == 0): // on a shared store, branches make a collection wait
 		m.collect(ctx)
 	case n == 6:
+		if len(m.kept) == 4 { // every step searches all of them
+			i := m.r.IntN(4)
+			m.kept = slices.Delete(m.kept, i, i+1)
+		}
 		m.kept = append(m.kept, state.Newest(m.p).Revision())
 	case n < 12 && len(m.open) > 0:
 		m.change(ctx, m.open[m.r.IntN(len(m.open))].Update)

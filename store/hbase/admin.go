@@ -261,8 +261,11 @@ type describeCall struct {
 func (*describeCall) Name() string        { return "GetTableDescriptors" }
 func (*describeCall) Description() string { return "GetTableDescriptors" }
 
+// ToProto names no namespace: for all tables of a namespace, the master reads its folder, but it
+// has all tables of all namespaces in memory. The pattern matches only tables of the namespace
+// default, as the names of other tables begin with a namespace and a colon.
 func (d *describeCall) ToProto() proto.Message {
-	return &pb.GetTableDescriptorsRequest{Regex: &d.pattern, Namespace: proto.String("default")}
+	return &pb.GetTableDescriptorsRequest{Regex: &d.pattern}
 }
 
 func (*describeCall) NewResponse() proto.Message { return &pb.GetTableDescriptorsResponse{} }

@@ -55,15 +55,21 @@ func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) it
 
 // The function "behind" returns the first key of a range at which reading can continue. It moves
 // forward in steps of doubling size until it finds a key at which a scan succeeds. Then it
-// narrows the last step by bisection, with longer and longer keys. The result ended is true if
-// there is no such key.
+// narrows the last step by bisection, with longer and longer keys, until no row between the
+// unreadable key and the readable one can be read: an engine may need long for each failure. The
+// result ended is true if there is no such key.
 func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
 	s.MaxRows = 1
-	reads := func(key []byte) bool {
-		for _, err := range scan(Range{key, r.End}, s) {
-			return err == nil
+	one := func(r Range, reverse bool) (key []byte, err error) {
+		s.Reverse = reverse
+		for row, err := range scan(r, s) {
+			return row.Key, err
 		}
-		return true
+		return nil, nil
+	}
+	reads := func(key []byte) bool {
+		_, err := one(Range{key, r.End}, false)
+		return err == nil
 	}
 	k := keySpace{len(r.Start) + keyGrain}
 	from := k.number(r.Start)
@@ -83,6 +89,13 @@ func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
 	}
 	for range keyRounds {
 		bad, good = k.halve(bad, good, reads)
+		low, _ := k.key(bad)
+		key, _ = k.key(good)
+		if next, err := one(Range{key, r.End}, false); err == nil && next != nil {
+			if _, err := one(Range{low, next}, true); err != nil {
+				return key, false
+			}
+		}
 		k.bytes += keyGrain
 		bad, good = bad.Lsh(bad, 8*keyGrain), good.Lsh(good, 8*keyGrain)
 	}

@@ -18,7 +18,11 @@ type damagedRows struct {
 func (d damagedRows) scan(r Range, s Select) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		n := 0
-		for i, k := range d.keys {
+		for i := range d.keys {
+			if s.Reverse {
+				i = len(d.keys) - 1 - i
+			}
+			k := d.keys[i]
 			if bytes.Compare(k, r.Start) < 0 || len(r.End) > 0 && bytes.Compare(k, r.End) >= 0 {
 				continue
 			}
@@ -88,5 +92,25 @@ func TestScanPastStops(t *testing.T) {
 		if !errors.Is(err, stop) {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// TestScanPastReadsLittle checks that the end of a gap is found with few reads, because each read
+// of a damaged block takes an engine milliseconds.
+func TestScanPastReadsLittle(t *testing.T) {
+	var keys [][]byte
+	for i := range 300 {
+		keys = append(keys, fmt.Appendf(nil, "parent%02d/uid=user%06d", i/50, i*i))
+	}
+	reads := 0
+	d := damagedRows{keys, func(i int) bool { return i > 90 && i < 170 }}
+	scan := func(r Range, s Select) iter.Seq2[Row, error] { reads++; return d.scan(r, s) }
+	for _, err := range ScanPast(scan, Range{}, Select{}, func(Range, error) error { return nil }) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reads > 450 {
+		t.Errorf("%d reads for one gap", reads)
 	}
 }

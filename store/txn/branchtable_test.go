@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	histories  = flag.Int("histories", 400, "number of random histories of TestLines")
+	histories  = flag.Int("histories", 150, "number of random histories of TestLines")
 	oneHistory = flag.Int("history", -1, "the only history of TestLines to run")
 )
 

@@ -386,7 +386,7 @@ func allFree(db *DB) bool {
 // The constant some is the number of histories that `go test` and `make test` run; `make
 // test-long` runs 100,000. If the number of histories is at least the constant enough, every
 // fault must happen at every step.
-const some, enough = 2000, 20000
+const some, enough = 1200, 20000
 
 // TestSimulation runs histories of many servers over failing stores. An oracle checks each
 // history (see oracle).
@@ -433,7 +433,7 @@ func TestSimulation(t *testing.T) {
 // random. So if two runs of a seed differ, TestReplay runs the seed ten more times. Of the
 // twelve runs, at least eleven must be equal.
 func TestReplay(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(60) {
 		var faults coverage
 		a, b := simulate(t, seed, &faults, true), simulate(t, seed, &faults, true)
 		if a.hash == b.hash {

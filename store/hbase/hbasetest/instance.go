@@ -176,6 +176,8 @@ func (c *Config) properties(servers int) [][2]string {
 	p := [][2]string{
 		{"hbase.cluster.distributed", strconv.FormatBool(servers > 1)},
 		{"hbase.rootdir", "file://" + c.Dir + "/data"},
+		// Hadoop's own class runs chmod for each new file and folder.
+		{"fs.file.impl", "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"},
 		{"hbase.tmp.dir", c.Dir + "/tmp"},
 		{"hbase.unsafe.stream.capability.enforce", "false"},
 		{"hbase.zookeeper.quorum", "127.0.0.1"},

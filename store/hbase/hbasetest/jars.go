@@ -18,7 +18,8 @@ import (
 //go:embed pom.xml
 var pom []byte
 
-const version = "2.6.4-hadoop3"
+// version is the name of the folder of the jars. It changes when the pom does.
+const version = "2.6.4-hadoop3-bare"
 
 // Needs returns an error that says what the machine lacks to run HBase, or nil.
 func Needs() error {
