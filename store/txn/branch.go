@@ -99,7 +99,7 @@ func (w *writer) createBranch(ctx context.Context, name string, base table.Revis
 		}
 		old := heads.Cell(slot)
 		c := revision.Cell{
-			Kind: revision.Branch, State: revision.Recovering, Incarnation: old.Incarnation + 1,
+			Kind: revision.Branch, State: revision.Recovering, Incarnation: old.Incarnation + 1, //rule:branch-made
 			Sequence: old.Sequence, Oldest: base, Base: base, Horizon: base, Owner: name,
 		}
 		at := &branchCell{slot: slot, heads: heads, cell: old, raw: heads.Raw(slot)}
@@ -136,7 +136,7 @@ func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error)
 		_, err := w.closeBranch(ctx, c)
 		return nil, errors.Join(fmt.Errorf("%w: %s", ErrBranchExists, b.name), err)
 	}
-	_, err = w.reopen(ctx, c)
+	_, err = w.reopen(ctx, c) //rule:branch-opened
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: making the branch %s: %w", ErrUnknown, b.name, err)
@@ -342,8 +342,8 @@ func (e *cluster) awaitFree(ctx context.Context, c *branchCell, random uint64) e
 // cell again. Every change has a token and a sequence number of its own, so the bytes of a
 // cell never repeat, and a swap from outdated bytes fails.
 func (w *writer) swapBranch(ctx context.Context, c *branchCell, next revision.Cell) (done bool, err error) {
-	next.Sequence++
-	next.Token = w.e.db.o.random()
+	next.Sequence++                //rule:branch-bytes
+	next.Token = w.e.db.o.random() //rule:branch-token
 	var now []byte
 	err = w.step(ctx, func(ctx context.Context) error {
 		done, now, err = w.e.db.log.SwapHead(ctx, c.slot, c.raw, next.Append(nil))
@@ -529,7 +529,7 @@ func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r ta
 // some of its cells may still land later.
 func (w *writer) voidReserved(ctx context.Context, c *branchCell, rec *journal.Record) {
 	next := c.cell
-	next.Void = append(slices.Clone(next.Void), next.Undecided...)
+	next.Void = append(slices.Clone(next.Void), next.Undecided...) //rule:branch-void
 	next.Head, next.Undecided = max(next.Head, next.LastUndecided()), nil
 	done, err := w.swapBranch(ctx, c, next)
 	if err == nil && done && rec != nil {

@@ -81,13 +81,13 @@ func (w *writer) help(ctx context.Context, c *branchCell, silent bool) error {
 		if !c.heads.Passed(c.cell.Merge) {
 			return nil
 		}
-		for _, r := range c.cell.Void {
+		for _, r := range c.cell.Void { //rule:branch-erase
 			if err := w.eraseVoid(ctx, r); err != nil {
 				return err
 			}
 		}
 	case revision.Closed:
-		for rec, err := range w.e.db.log.Lists(ctx, c.slot, c.cell.First-1, c.cell.Limit) {
+		for rec, err := range w.e.db.log.Lists(ctx, c.slot, c.cell.First-1, c.cell.Limit) { //rule:discarded
 			if err == nil {
 				err = w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Erase(ctx, &rec) })
 			}
@@ -127,7 +127,7 @@ func (w *writer) helpMerge(ctx context.Context, c *branchCell, silent bool) erro
 	by := c.heads.Cell(revision.SlotOf(m))
 	over := by.State == revision.Free || by.State == revision.Closed || m < by.First
 	visible := c.heads.Visible(m)
-	if over && !visible {
+	if over && !visible { //rule:help-open
 		_, err := w.reopen(ctx, c)
 		return err
 	}

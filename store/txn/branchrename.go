@@ -29,7 +29,7 @@ func names(c revision.Cell) (name, next string) {
 // made does.
 func isNamed(c revision.Cell, want string) bool {
 	name, next := names(c)
-	return c.Kind == revision.Branch && (name == want || next == want) && (inProgress(c) || c.State == revision.Recovering)
+	return c.Kind == revision.Branch && (name == want || next == want) && (inProgress(c) || c.State == revision.Recovering) //rule:next-name
 }
 
 // isTaken reports whether a branch in a slot other than the given one has the name or is about
@@ -86,7 +86,7 @@ func (w *writer) renameBranch(ctx context.Context, b *Branch, name string) (done
 		return false, err
 	}
 	heads, err := w.readHeads(ctx)
-	if err == nil && isTaken(heads.Vector, c.slot, name) {
+	if err == nil && isTaken(heads.Vector, c.slot, name) { //rule:rename-again
 		err = fmt.Errorf("%w: %s", ErrBranchExists, name)
 	}
 	if err != nil {

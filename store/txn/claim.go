@@ -51,7 +51,7 @@ func (c *claimer) claim(ctx context.Context) error {
 	w.renewed.Store(int64(sent))
 	// Read the first snapshot after the claim is acknowledged. The snapshot must not miss
 	// a commit that was shown between the earlier reading of the heads and the claim.
-	if err := e.refresh(ctx, w); err != nil {
+	if err := e.refresh(ctx, w); err != nil { //rule:snapshot-after-claim
 		return err
 	}
 	if loading, err := c.loading(ctx, w.slot); loading || err != nil {
@@ -105,7 +105,7 @@ func (c *claimer) newWriter() (*writer, error) {
 	old := e.heads.Cell(slot)
 	clock := revision.NewClock(slot, e.wall)
 	clock.Observe(e.heads.Max())
-	clock.Observe(max(old.Head, old.Limit, c.issued))
+	clock.Observe(max(old.Head, old.Limit, c.issued)) //rule:ids-above
 	first, err := clock.Next()
 	if err != nil {
 		return nil, err

@@ -179,7 +179,7 @@ func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	if w != nil {
 		// Ids respect causality: every later id is above all revisions that the state
 		// shows, even if the clocks of other writers are ahead.
-		w.clock.Observe(h.Max())
+		w.clock.Observe(h.Max()) //rule:causality
 	}
 	changed := false
 	if e.heads == nil || !h.Same(e.heads) {

@@ -40,16 +40,16 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 	// A client that stops waiting must not leave half a commit: from here on the commit
 	// runs until it is decided or the lease ends.
 	ctx = context.WithoutCancel(ctx)
-	if err := w.begin(ctx, p, writes); err != nil {
+	if err := w.begin(ctx, p, writes); err != nil { //rule:journal-first
 		w.finalise(p, journal.Aborted)
 		w.resolver.abort(ctx, p)
 		return 0, nil, fmt.Errorf("commit: %w", err)
 	}
-	if err := w.apply(ctx, p, writes); err != nil {
+	if err := w.apply(ctx, p, writes); err != nil { //rule:marks-first
 		w.rollBack(ctx, p)
 		return 0, nil, fmt.Errorf("commit: %w", err)
 	}
-	if met, err := w.meetOthers(ctx, tx, p); met != nil || err != nil {
+	if met, err := w.meetOthers(ctx, tx, p); met != nil || err != nil { //rule:read-back
 		w.rollBack(ctx, p)
 		if err != nil {
 			err = fmt.Errorf("commit: %w", err)
@@ -195,7 +195,7 @@ func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error
 	case err != nil:
 		w.resolver.later(p)
 		return nil, fmt.Errorf("%w: deciding it: %w", ErrUnknown, err)
-	case state != journal.Committed:
+	case state != journal.Committed: //rule:taken-back
 		w.rollBack(ctx, p)
 		return &conflict{}, nil
 	}
@@ -215,7 +215,7 @@ func (w *writer) awaitShown(p *pendingCommit) error {
 	case <-p.shown: // it was shown before the slot was lost
 		return nil
 	default:
-		return fmt.Errorf("%w: the lease was lost before %s was published", ErrUnknown, p.rec.Revision)
+		return fmt.Errorf("%w: the lease was lost before %s was published", ErrUnknown, p.rec.Revision) //rule:without-slot
 	}
 }
 
@@ -226,7 +226,7 @@ func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	p.state = s
 	if s == journal.Aborted {
 		w.recent.abort(p.marks)
-		if p.dirty {
+		if p.dirty { //rule:void-stays
 			at, _ := slices.BinarySearchFunc(w.aborted, p.rec.Revision, func(v abortedCommit, r table.Revision) int {
 				return v.rec.Revision.Compare(r)
 			})

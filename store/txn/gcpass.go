@@ -80,9 +80,9 @@ func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 	if err != nil {
 		return nil, err
 	}
-	pinned := append(p.db.live.pins(), p.b.parked...)
+	pinned := append(p.db.live.pins(), p.b.parked...) //rule:parked-base
 	for _, c := range all {
-		pinned = append(pinned, c.Revision)
+		pinned = append(pinned, c.Revision) //rule:checkpoint
 	}
 	slices.Sort(pinned)
 	return slices.Compact(pinned), nil
@@ -167,7 +167,7 @@ func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 		if rec.State == journal.Pending {
 			break // collect nothing beyond an undecided commit
 		}
-		if slot.IsBranch() && !p.b.swept(rec.Revision) {
+		if slot.IsBranch() && !p.b.swept(rec.Revision) { //rule:parked-journal
 			break // the branch is parked, or its cells are still to be removed
 		}
 		if rec.Revision > done {

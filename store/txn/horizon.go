@@ -47,7 +47,7 @@ func (g *registry) honour(announced table.Revision, current *Snapshot) table.Rev
 		g.dropUnused()
 		low := min(announced, current.low)
 		for _, s := range g.all {
-			if !s.pinned {
+			if !s.pinned { //rule:horizon-unread
 				low = min(low, s.low)
 			}
 		}

@@ -37,11 +37,11 @@ type Mark struct {
 func (m Mark) conflicts(o Mark) bool {
 	switch {
 	case m.Kind == MarkChild:
-		return o.Kind == MarkExclusive && o.Deletes
+		return o.Kind == MarkExclusive && o.Deletes //rule:child
 	case o.Kind == MarkChild:
-		return m.Kind == MarkExclusive && m.Deletes
+		return m.Kind == MarkExclusive && m.Deletes //rule:child-parent
 	case m.Kind == MarkValue && o.Kind == MarkValue:
-		return m.Hash == o.Hash
+		return m.Hash == o.Hash //rule:same-value
 	}
 	return true
 }

@@ -120,17 +120,17 @@ func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.
 	if c.isBusy() {
 		return 0, c, nil
 	}
-	frozen := c.cell
+	frozen := c.cell //rule:frozen-first
 	frozen.State = revision.Frozen
 	if done, err := w.swapBranch(ctx, c, frozen); err != nil || !done {
 		return 0, c, err
 	}
 	// From here on the branch has exactly the commits that this cell shows.
 	checked := *c
-	x := &mergeCheck{w: w, c: &checked}
+	x := &mergeCheck{w: w, c: &checked} //rule:frozen-check
 	var clashes []Clash
 	err = w.renewing(ctx, c, func(ctx context.Context) (err error) {
-		clashes, err = x.run(ctx)
+		clashes, err = x.run(ctx) //rule:frozen-run
 		return err
 	})
 	if err != nil || len(clashes) > 0 {
@@ -159,7 +159,7 @@ func (w *writer) reopen(ctx context.Context, c *branchCell) (done bool, err erro
 // exception below this server's head until it is decided. An aborted merge stays an exception
 // until the branch's cell no longer names the merge.
 func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Record) (r table.Revision, met *branchCell, err error) {
-	w.clock.Observe(max(c.heads.Max(), c.cell.Head))
+	w.clock.Observe(max(c.heads.Max(), c.cell.Head)) //rule:merge-above
 	w.mu.Lock()
 	p, err := w.newCommit(rec)
 	w.mu.Unlock()
@@ -249,7 +249,7 @@ func (w *writer) settleMerge(ctx context.Context, rec *journal.Record, c *branch
 		return state, err
 	}
 	now := *c
-	for string(now.raw) == string(c.raw) || now.cell.State == revision.Merging && now.cell.Merge == rec.Revision {
+	for string(now.raw) == string(c.raw) || now.cell.State == revision.Merging && now.cell.Merge == rec.Revision { //rule:merge-void
 		if done, err := w.reopen(ctx, &now); err != nil || done {
 			return journal.Aborted, err
 		}
@@ -271,8 +271,8 @@ func (w *writer) meetBranch(ctx context.Context, heads *journal.Heads, own *jour
 		case heads.Void(r), r < c.cell.First:
 			return nil, nil
 		case c.cell.State == revision.Merging:
-			return w.resolveConflict(ctx, heads, own, c.cell.Merge)
-		case c.cell.State != revision.Frozen:
+			return w.resolveConflict(ctx, heads, own, c.cell.Merge) //rule:merge-met
+		case c.cell.State != revision.Frozen: //rule:thaw
 			return nil, nil
 		}
 		if done, err := w.reopen(ctx, c); err != nil || done {
@@ -374,7 +374,7 @@ func (x *mergeCheck) readMarks(ctx context.Context, name string, keys [][]byte, 
 	}
 	base, heads := x.c.cell.Base, x.c.heads
 	// The marks of another branch that was merged after the base may be older than the base.
-	after := min(base, heads.Low(), heads.Settled(base))
+	after := min(base, heads.Low(), heads.Settled(base)) //rule:merge-after
 	var rows []table.Row
 	if err := x.w.step(ctx, func(ctx context.Context) (err error) {
 		rows, err = t.Versions(ctx, keys, table.MarkFamily, after)
@@ -389,7 +389,7 @@ func (x *mergeCheck) readMarks(ctx context.Context, name string, keys [][]byte, 
 			for i := range row.Cells {
 				c := &row.Cells[i]
 				isOwn := revision.SlotOf(c.Revision) == x.c.slot && c.Revision >= own.First
-				if isOwn != (pass == 0) || isOwn && !own.Shows(c.Revision) || !isOwn && heads.VisibleAt(c.Revision, base) {
+				if isOwn != (pass == 0) || isOwn && !own.Shows(c.Revision) || !isOwn && heads.VisibleAt(c.Revision, base) { //rule:merge-base
 					continue
 				}
 				m, err := parseMark(c)
@@ -428,7 +428,7 @@ func (x *mergeCheck) stands(ctx context.Context, r table.Revision) (bool, error)
 			return false, err
 		}
 		decided, stands, err := x.decided(ctx, heads, r)
-		if err != nil || decided {
+		if err != nil || decided { //rule:merge-waits
 			return stands, err
 		}
 		if x.dry {

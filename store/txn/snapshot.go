@@ -175,7 +175,7 @@ func (s *Snapshot) Low() table.Revision {
 	if s.view == nil || s.complete {
 		return s.low
 	}
-	return min(s.low, s.view.Settled(s.max))
+	return min(s.low, s.view.Settled(s.max)) //rule:branch-low
 }
 
 // Decided returns a revision up to which every server shows exactly the commits that s
@@ -210,7 +210,7 @@ func (s *Snapshot) Visible(r table.Revision) bool {
 	case !s.view.Visible(r):
 		return false
 	}
-	return !r.IsStaged() || s.view.ShownBy(r) <= s.max
+	return !r.IsStaged() || s.view.ShownBy(r) <= s.max //rule:shown-by
 }
 
 // IsCausal implements table.Causal. On a store of one server, each commit saw all earlier

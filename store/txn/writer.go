@@ -215,7 +215,7 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	if !renew && next.Head == w.cell.Head && next.Config == w.cell.Config && slices.Equal(next.Undecided, w.cell.Undecided) {
 		return blocked, nil
 	}
-	until := w.e.start.Add(time.Duration(w.renewed.Load()) + w.e.db.o.Lease)
+	until := w.e.start.Add(time.Duration(w.renewed.Load()) + w.e.db.o.Lease) //rule:publishing-ends
 	// The swap is not canceled when the engine closes: release cannot swap a cell whose
 	// content is unknown.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
@@ -224,7 +224,7 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	raw := next.Append(nil)
 	// SwapHead repeats the swap with the same bytes until it knows the outcome. A
 	// repetition that reaches the store late fails, because the cell has changed.
-	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw)
+	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw) //rule:taken-cell
 	if err != nil {
 		return 0, err
 	}
@@ -256,7 +256,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next = w.cell
-	next.Sequence++
+	next.Sequence++ //rule:cell-bytes
 	next.Void, next.Undecided = nil, nil
 	for _, p := range w.pending {
 		r := p.rec.Revision
@@ -265,7 +265,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 				blocked = grace - age
 				break
 			}
-			next.Undecided = append(next.Undecided, r)
+			next.Undecided = append(next.Undecided, r) //rule:undecided
 		}
 		next.Head = max(next.Head, r)
 	}
@@ -275,7 +275,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	next.Oldest, next.Horizon, next.Config = w.e.db.Oldest(), w.e.db.Horizon(), w.stepIn(&next)
 	if renew {
 		next.Lease++
-		if now, err := w.clock.Next(); err == nil && blocked == 0 {
+		if now, err := w.clock.Next(); err == nil && blocked == 0 { //rule:head-on-its-way
 			next.Head = max(next.Head, now)
 		}
 		next.Limit = max(next.Limit, w.limit(w.clock.Last()))
