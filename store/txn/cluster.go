@@ -49,7 +49,7 @@ func openCluster(ctx context.Context, db *DB) error {
 	e.claims.e = e
 	e.others.e, e.others.seen = e, map[revision.Slot]observation{}
 	e.background, e.stop = context.WithCancelCause(context.WithoutCancel(ctx))
-	db.commits, db.views, db.horizon, db.branches, db.peers = e, e, e, e, e
+	db.commits, db.views, db.horizon, db.branches, db.peers = e, e, e, &clusterBrancher{e}, e
 	err := e.refresh(ctx, nil)
 	if err == nil {
 		err = e.claims.claim(ctx)

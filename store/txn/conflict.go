@@ -203,6 +203,34 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 	}
 }
 
+// meetBranch does what resolveConflict does, for a mark of a commit in a branch. The
+// transaction's snapshot does not show that commit. Marks of a branch that is not being
+// merged are no conflicts. If the branch is frozen, the server that merges it may have
+// checked this row already, so meetBranch thaws the branch. If the merge has begun to
+// commit, the conflict is with the merge, as it would be with any other commit.
+func (w *writer) meetBranch(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
+	for {
+		c := w.branchCell(heads, revision.SlotOf(r))
+		switch {
+		case heads.Visible(r):
+			return &conflict{revision: heads.ShownBy(r)}, nil
+		case heads.Void(r), r < c.cell.First:
+			return nil, nil
+		case c.cell.State == revision.Merging:
+			return w.resolveConflict(ctx, heads, own, c.cell.Merge) //rule:merge-met
+		case c.cell.State != revision.Frozen: //rule:thaw
+			return nil, nil
+		}
+		if done, err := c.reopen(ctx); err != nil || done {
+			return nil, err
+		}
+		var err error
+		if heads, err = w.readHeads(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // goesFirst reports whether a has priority over b because a has waited longer.
 func goesFirst(a, b *journal.Record) bool {
 	if a.Prio != b.Prio {

@@ -237,3 +237,41 @@ func (db *DB) collectAsLeader(ctx context.Context, o CollectOptions, whole bool)
 	}
 	return db.collect(ctx, b, b.honoured, o)
 }
+
+// parkOld parks the branches that are too old. It warns of branches that will soon be too
+// old.
+func (db *DB) parkOld(ctx context.Context) {
+	b, err := db.horizon.bounds(ctx)
+	if err != nil || !b.leader || db.o.BranchAge == 0 {
+		return
+	}
+	limit := max(db.o.BranchAge, db.o.Retention)
+	for _, branch := range db.Branches() {
+		i, err := branch.Info()
+		if err != nil || i.Parked || i.Merging {
+			continue
+		}
+		age := b.now.Time().Sub(i.Base.Time())
+		if age < limit {
+			db.warnOfOld(branch.name, i.Base, age, limit)
+		} else if err = branch.Park(ctx); err == nil {
+			db.o.Log.Warn("a branch was parked: it can be read, rebased or discarded, but not merged", "branch", branch.name, "base", i.Base.Time(), "age", age.Round(time.Second))
+		} else if !errors.Is(err, ErrConflict) && !errors.Is(err, ErrBranch) {
+			db.o.Log.Warn("parking an old branch", "branch", branch.name, "error", err)
+		}
+	}
+}
+
+// warnOfOld logs one warning for a branch that has at most a fourth of the limit left
+// before it is parked.
+func (db *DB) warnOfOld(name string, base table.Revision, age, limit time.Duration) {
+	if age < limit-limit/4 || db.garbage.warned[name] == base {
+		return
+	}
+	if db.garbage.warned == nil {
+		db.garbage.warned = map[string]table.Revision{}
+	}
+	db.garbage.warned[name] = base
+	db.o.Log.Warn("a branch will soon be parked: merge, rebase or discard it before", "branch", name,
+		"base", base.Time(), "in", (limit - age).Round(time.Second))
+}

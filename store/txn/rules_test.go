@@ -103,13 +103,12 @@ want = min(want, len(known))`}}},
 	{"marks of branches are read below the low-water mark", []edit{{"branch-low", "return s.low"}}},
 	{"a frozen branch in the way is thawed", []edit{{"thaw", "case c.cell.State != revision.Merging:"}}},
 	{"a merge in the way is a commit in the way", []edit{{"merge-met", "return nil, nil"}}},
-	{"a branch is frozen before its conflicts are looked for", []edit{{"frozen-first", `early := *c
-first := &mergeCheck{w: w, c: &early}
+	{"a branch is frozen before its conflicts are looked for", []edit{{"frozen-first", `first := &mergeCheck{c: *c}
 found, err := first.run(ctx)
 if err != nil {
 return 0, nil, err
 }
-$line`}, {"frozen-check", "x := first"}, {"frozen-run", "clashes = found"}}},
+$line`}, {"frozen-check", "check := first"}, {"frozen-run", "clashes = found"}}},
 	{"a merge waits for what is pending", []edit{{"merge-waits", "if err != nil || decided || true {"}}},
 	{"a merge meets what its base does not show", []edit{{"merge-base", "if isOwn != (pass == 0) || isOwn && !own.Shows(c.Revision) || !isOwn && heads.Visible(c.Revision) {"}}},
 	{"a branch that was merged after the base counts from its first revision on", []edit{{"merge-after", "after := base"}}},
@@ -127,7 +126,7 @@ $line`}, {"frozen-check", "x := first"}, {"frozen-run", "clashes = found"}}},
 	{"the journal of a parked branch stays", []edit{{"parked-journal", "if false {"}}},
 	{"a rename looks again after the first swap", []edit{{"rename-again", "if err == nil && isTaken(heads.Vector, c.slot, nameSeparator) {"}}},
 	{"a branch has its next name, too", []edit{{"next-name", "return c.Kind == revision.Branch && (name == want || next == nameSeparator) && (inProgress(c) || c.State == revision.Recovering)"}}},
-	{"what is discarded is removed", []edit{{"discarded", "for rec, err := range w.e.db.log.Lists(ctx, c.slot, c.cell.First-1, c.cell.First) {"}}},
+	{"what is discarded is removed", []edit{{"discarded", "for rec, err := range c.w.e.db.log.Lists(ctx, c.slot, c.cell.First-1, c.cell.First) {"}}},
 }
 
 // TestRules checks that the source marks the lines of every rule, and no others. For rules

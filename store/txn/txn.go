@@ -230,14 +230,14 @@ type keeper interface {
 
 // A brancher makes, changes and ends branches on one kind of store.
 type brancher interface {
-	createBranch(ctx context.Context, name string) (*Branch, error)
-	updateBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (table.Revision, error)
-	clashesOf(ctx context.Context, b *Branch) ([]Clash, error)
+	create(ctx context.Context, name string) (*Branch, error)
+	update(ctx context.Context, b *Branch, fn func(*Tx) error) (table.Revision, error)
+	clashes(ctx context.Context, b *Branch) ([]Clash, error)
 	mayHaveChanged(ctx context.Context, b *Branch, ids iter.Seq[entry.ID]) ([]entry.ID, error)
-	mergeBranch(ctx context.Context, b *Branch, message []byte) (table.Revision, error)
-	discardBranch(ctx context.Context, b *Branch) error
-	renameBranch(ctx context.Context, b *Branch, name string) error
-	parkBranch(ctx context.Context, b *Branch) error
+	merge(ctx context.Context, b *Branch, message []byte) (table.Revision, error)
+	discard(ctx context.Context, b *Branch) error
+	rename(ctx context.Context, b *Branch, name string) error
+	park(ctx context.Context, b *Branch) error
 }
 
 // A stepper commits on a store that other servers also write. It finds conflicts with
