@@ -112,7 +112,7 @@ func (b *Branch) snapshot(ctx context.Context, v *revision.Vector) (*Snapshot, e
 		db: b.db, view: &branchView{v, b.slot, own, c.Base}, heads: v, branch: b,
 		max: max(c.Base, c.Head), low: min(c.Base, v.Low()),
 	}
-	return b.db.admit(ctx, s)
+	return b.db.admitPast(ctx, s)
 }
 
 // At is like Snapshot, but returns the state that the branch had when r was its newest

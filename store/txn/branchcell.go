@@ -150,10 +150,10 @@ func (c *branchCell) swap(ctx context.Context, next revision.Cell) (done bool, e
 // nextID allocates the next revision of a branch. The revision is above every revision
 // that the branch or this server has seen.
 func (c *branchCell) nextID() (table.Revision, error) {
-	if err := c.w.e.drifted(); err != nil {
+	if err := c.w.e.clock.drifted(); err != nil {
 		return 0, err
 	}
-	clock := revision.NewClock(c.slot, c.w.e.wall)
+	clock := revision.NewClock(c.slot, c.w.e.clock.wall)
 	clock.Observe(max(c.heads.Max(), c.w.clock.Last(), c.cell.Head, c.cell.Limit, c.cell.First))
 	return clock.Next()
 }

@@ -103,7 +103,7 @@ func (c *claimer) newWriter() (*writer, error) {
 		}
 	}
 	old := e.heads.Cell(slot)
-	clock := revision.NewClock(slot, e.wall)
+	clock := revision.NewClock(slot, e.clock.wall)
 	clock.Observe(e.heads.Max())
 	clock.Observe(max(old.Head, old.Limit, c.issued)) //rule:ids-above
 	first, err := clock.Next()
@@ -135,8 +135,8 @@ func (c *claimer) may(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, unanswered(ctx, err)
 	}
-	e.measure(at, asked)
-	err = e.drifted()
+	e.clock.measure(at, asked)
+	err = e.clock.drifted()
 	if err != nil {
 		e.db.o.Log.Warn("this server does not write", "error", err)
 		c.retry = time.Now().Add(jittered(e.db.o.Lease/4, e.db.o.random()))

@@ -41,7 +41,7 @@ func (x *clusterBrancher) create(ctx context.Context, name string) (*Branch, err
 	if err != nil {
 		return nil, cmp.Or(canceled(ctx), fmt.Errorf("%w: making the branch %s: %w", ErrConflict, name, err))
 	}
-	if base, err = db.admit(ctx, base); err != nil {
+	if base, err = db.admitPast(ctx, base); err != nil {
 		return nil, err
 	}
 	defer base.Close()

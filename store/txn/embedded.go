@@ -73,7 +73,7 @@ func openEmbedded(ctx context.Context, db *DB) error {
 		return err
 	}
 	e.last = position{head, 1, branchTableOf(h, head)}
-	db.live.horizon = e.last.lines.noBranchWithin(h.Horizon)
+	db.registry.horizon = e.last.lines.noBranchWithin(h.Horizon)
 	e.warnOfFuture()
 	db.commits, db.views, db.horizon, db.branches, db.alone = e, e, e, e.branches, e
 	db.show(e.state(e.last))
@@ -424,7 +424,7 @@ func (e *embedded) bounds(ctx context.Context) (*bounds, error) {
 		b.swept, b.parked = v.Swept, v.ParkedBases()
 		honour = v.NoBranchWithin(honour)
 	}
-	b.honoured = e.db.live.honour(honour, s)
+	b.honoured = e.db.registry.honour(honour, s)
 	return b, nil
 }
 

@@ -86,7 +86,7 @@ func (x *clusterBrancher) tryMerge(ctx context.Context, b *Branch, message []byt
 		return 0, nil, err
 	}
 	defer b.db.gate.leave()
-	if err := errors.Join(canceled(ctx), x.e.drifted()); err != nil {
+	if err := errors.Join(canceled(ctx), x.e.clock.drifted()); err != nil {
 		return 0, nil, err
 	}
 	c, err := x.read(ctx, b)

@@ -89,7 +89,7 @@ func (w *writer) alive() error {
 // after the parameter from if that is later. A later limit would be useless, because a server
 // that cannot renew its cell stops committing after half a lease.
 func (w *writer) limit(from table.Revision) table.Revision {
-	now := max(revision.At(w.e.wall()), from)
+	now := max(revision.At(w.e.clock.wall()), from)
 	return revision.At(now.Time().Add(w.e.db.o.Lease))
 }
 
@@ -109,7 +109,7 @@ func (w *writer) run() {
 		case renewing:
 			renew = time.Now().Add(every)
 			if blocked, err = w.publish(w.e.background, true); err == nil {
-				w.e.watchDrift()
+				w.e.clock.watch(w.e.heads.Max().Time())
 				w.e.others.startCleanUp(w)
 				w.e.others.recoverSilent()
 				w.e.others.helpBranches(w)
@@ -236,7 +236,7 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	w.clock.SetLimit(next.Limit)
 	for try := 0; ; try++ {
 		if err = w.e.refresh(ctx, w); err == nil {
-			w.e.measure(w.e.heads.Written(w.slot), sent)
+			w.e.clock.measure(w.e.heads.Written(w.slot), sent)
 			return blocked, nil
 		}
 		if ctx.Err() != nil {
