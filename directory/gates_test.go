@@ -105,14 +105,14 @@ func TestUsageOfDeletedAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	tries := 0
-	_, err = write.UpdateHot(t.Context(), p, func(tx *partition.Tx) error {
-		if err := tx.BeginHot(t.Context(), at.ID); err != nil {
+	_, err = write.UpdateHot(t.Context(), p, func(hot *write.Hot) error {
+		if err := hot.Begin(t.Context(), at.ID); err != nil {
 			return err
 		}
 		if tries++; tries == 1 {
 			serve(t, s, &op.Delete{Name: annDN})
 		}
-		tx.StampHot(at.ID, tx.Schema().Attribute("pwdFailureTime"))
+		hot.Stamp(at.ID, hot.Schema().Attribute("pwdFailureTime"))
 		return nil
 	})
 	if !partition.Is(err, partition.NoSuchEntry) {

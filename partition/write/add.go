@@ -431,11 +431,11 @@ func (e *NewEntry) Stamp(as []NewAttribute) {
 }
 
 // StampNew adds the operational attributes to an entry that a transaction creates.
-func (tx *Tx) StampNew(e *NewEntry) {
-	own := !e.has(tx.Catalog.Types.EntryCSN)
-	e.Stamp(StampsOf(tx.Catalog.Types, tx.by, schema.AppendTime(nil, tx.now()), Csn(tx.Txn.Stamp())))
-	if a := &e.Attributes[len(e.Attributes)-1]; own && a.Typ == tx.Catalog.Types.EntryCSN {
-		tx.finalCSN(a.values[0], a.Keys[0])
+func (st *stamper) StampNew(e *NewEntry) {
+	own := !e.has(st.tx.Catalog.Types.EntryCSN)
+	e.Stamp(StampsOf(st.tx.Catalog.Types, st.by, schema.AppendTime(nil, st.now()), Csn(st.tx.Txn.Stamp())))
+	if a := &e.Attributes[len(e.Attributes)-1]; own && a.Typ == st.tx.Catalog.Types.EntryCSN {
+		st.finalCSN(a.values[0], a.Keys[0])
 	}
 }
 

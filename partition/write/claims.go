@@ -21,37 +21,43 @@ type Claim struct {
 	ID, parent entry.ID
 }
 
+// claims has the unique values that the current operation of a transaction adds.
+type claims struct {
+	tx    *Tx
+	added []Claim
+}
+
 // UniqueTable is the table of the marks of unique values. The row of a value consists of the
 // scope's id, the attribute's OID, a zero byte, and the value's key in the form of index row
 // keys. The row that consists of the scope's id alone is the border of the scope (see
-// claimBelow).
+// claims.below).
 const UniqueTable = "unique"
 
 var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}}
 
-// Claim records a unique value that the current operation adds to an entry. checkClaims
+// Claim records a unique value that the current operation adds to an entry. The method check
 // then checks that no other entry has the value.
-func (tx *Tx) Claim(x *catalog.Indexed, key []byte, id, parent entry.ID) {
-	tx.claims = append(tx.claims, Claim{x, key, id, parent})
+func (cs *claims) Claim(x *catalog.Indexed, key []byte, id, parent entry.ID) {
+	cs.added = append(cs.added, Claim{x, key, id, parent})
 }
 
 // checkNew checks the unique values and the references that an operation has added to an
 // entry.
 func (tx *Tx) checkNew(ctx context.Context) error {
-	if err := tx.checkClaims(ctx); err != nil {
+	if err := tx.claims.check(ctx); err != nil {
 		return err
 	}
-	return tx.checkNamed(ctx)
+	return tx.references.check(ctx)
 }
 
-// checkClaims marks the values that an operation has claimed. It returns an error if
+// check marks the values that an operation has claimed. It returns an error if
 // another entry has one of these values.
-func (tx *Tx) checkClaims(ctx context.Context) error {
-	claims := tx.claims
-	tx.claims = nil
+func (cs *claims) check(ctx context.Context) error {
+	claims := cs.added
+	cs.added = nil
 	for i := range claims {
 		for _, base := range claims[i].X.Unique {
-			if err := tx.checkClaim(ctx, &claims[i], base); err != nil {
+			if err := cs.checkOne(ctx, &claims[i], base); err != nil {
 				return err
 			}
 		}
@@ -59,23 +65,23 @@ func (tx *Tx) checkClaims(ctx context.Context) error {
 	return nil
 }
 
-func (tx *Tx) checkClaim(ctx context.Context, c *Claim, base entry.ID) error {
+func (cs *claims) checkOne(ctx context.Context, c *Claim, base entry.ID) error {
 	if err := c.X.Whole(); err != nil {
 		return err
 	}
-	in, err := tx.Within(ctx, c.ID, c.parent, base)
+	in, err := cs.tx.Within(ctx, c.ID, c.parent, base)
 	if err != nil {
 		return err
 	}
-	unique := tx.Keeper.DB.Table(UniqueTable)
+	unique := cs.tx.Keeper.DB.Table(UniqueTable)
 	if !in { // conflict with a move that brings the entry into the scope
-		tx.Txn.Mark(unique, base[:], txn.Mark{Kind: txn.MarkChild})
+		cs.tx.Txn.Mark(unique, base[:], txn.Mark{Kind: txn.MarkChild})
 		return nil
 	}
-	if err := Free(ctx, &tx.Snapshot, c, base); err != nil {
+	if err := Free(ctx, &cs.tx.Snapshot, c, base); err != nil {
 		return err
 	}
-	tx.Txn.Mark(unique, UniqueRow(base, c.X.Typ, c.Key), txn.Mark{Kind: txn.MarkExclusive})
+	cs.tx.Txn.Mark(unique, UniqueRow(base, c.X.Typ, c.Key), txn.Mark{Kind: txn.MarkExclusive})
 	return nil
 }
 
@@ -113,22 +119,22 @@ func UniqueRow(base entry.ID, t *schema.AttributeType, key []byte) []byte {
 // unique attribute.
 const maxClaims = 5000
 
-// claimBelow claims the values of all entries below an entry that moves into a scope from
+// below claims the values of all entries below an entry that moves into a scope from
 // outside. The scope has a row in UniqueTable, its border. A transaction that adds a value of
-// the attribute outside the scope puts a child mark on the border, and claimBelow puts an
+// the attribute outside the scope puts a child mark on the border, and claims.below puts an
 // exclusive mark on the border. So a concurrent transaction that adds a value to an entry of
 // the moving subtree conflicts with the move.
-func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
+func (cs *claims) below(ctx context.Context, moved, from, to entry.ID) error {
 	var entered []*catalog.Indexed
-	for _, x := range tx.Catalog.Ordered {
+	for _, x := range cs.tx.Catalog.Ordered {
 		enters := false
 		for _, base := range x.Unique {
-			in, err := isEntered(ctx, &tx.Snapshot, base, from, to)
+			in, err := isEntered(ctx, &cs.tx.Snapshot, base, from, to)
 			if err != nil {
 				return err
 			}
 			if in {
-				tx.Txn.Mark(tx.Keeper.DB.Table(UniqueTable), base[:], txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
+				cs.tx.Txn.Mark(cs.tx.Keeper.DB.Table(UniqueTable), base[:], txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
 				enters = true
 			}
 		}
@@ -139,7 +145,7 @@ func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 	if len(entered) == 0 {
 		return nil
 	}
-	f := treeDeletion{tx: tx, sel: selectDoomed(tx.Catalog), most: maxClaims + 1}
+	f := treeDeletion{tx: cs.tx, sel: selectDoomed(cs.tx.Catalog), most: maxClaims + 1}
 	if _, err := f.below(ctx, moved); err != nil {
 		return err
 	}
@@ -147,7 +153,7 @@ func (tx *Tx) claimBelow(ctx context.Context, moved, from, to entry.ID) error {
 		return catalog.Errorf(catalog.TooMany, "the move takes more than %d entries into a subtree in which %s must be unique: move them in parts", maxClaims, entered[0].Typ.Name())
 	}
 	for _, d := range f.victims {
-		if err := tx.claimEntry(ctx, entered, &d); err != nil {
+		if err := cs.claimEntry(ctx, entered, &d); err != nil {
 			return err
 		}
 	}
@@ -167,14 +173,14 @@ func isEntered(ctx context.Context, s *state.Snapshot, base, from, to entry.ID) 
 
 // claimEntry claims the values that the entry d has of the attributes in entered. The entry d
 // is below a moved entry, and does not change itself.
-func (tx *Tx) claimEntry(ctx context.Context, entered []*catalog.Indexed, d *victim) error {
-	c := newChange(tx.Keeper, tx.Catalog, tx, d.id, tree.Parent(d.row.Key), "")
-	return tx.eachIndexed(ctx, c, d.row, func(x *catalog.Indexed, keys [][]byte) {
+func (cs *claims) claimEntry(ctx context.Context, entered []*catalog.Indexed, d *victim) error {
+	c := newChange(cs.tx.Keeper, cs.tx.Catalog, cs.tx, d.id, tree.Parent(d.row.Key), "")
+	return cs.tx.eachIndexed(ctx, c, d.row, func(x *catalog.Indexed, keys [][]byte) {
 		if !slices.Contains(entered, x) {
 			return
 		}
 		for _, k := range keys {
-			tx.Claim(x, k, d.id, c.parent)
+			cs.Claim(x, k, d.id, c.parent)
 		}
 	})
 }

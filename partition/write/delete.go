@@ -25,8 +25,8 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 		}
 		return err
 	}
-	if tx.refers() {
-		if err := tx.forget(ctx, pl.Norms, map[entry.ID]bool{pl.ID: true}, map[string]bool{string(dn.Key(pl.Norms)): true}); err != nil {
+	if tx.references.exist() {
+		if err := tx.references.forget(ctx, pl.Norms, map[entry.ID]bool{pl.ID: true}, map[string]bool{string(dn.Key(pl.Norms)): true}); err != nil {
 			return err
 		}
 	}
@@ -61,7 +61,7 @@ func selectDoomed(c *catalog.Catalog) table.Select {
 func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
 	c := newChange(tx.Keeper, tx.Catalog, tx, id, tree.Parent(row.Key), "")
 	c.tree.Row = row.Key // the row's key may contain only the cut form of a long RDN
-	if err := tx.unindex(ctx, c, row); err != nil {
+	if err := tx.reindex(ctx, c, row, true); err != nil {
 		return err
 	}
 	c.master.DeleteRow, c.tree.DeleteRow = true, true
@@ -98,13 +98,14 @@ func (tx *Tx) existing(ctx context.Context, name dn.DN) (state.Place, error) {
 	return pl, nil
 }
 
-// unindex removes an entry from all indexes. row contains the keys of the entry's values.
-func (tx *Tx) unindex(ctx context.Context, c *change, row table.Row) error {
+// reindex writes the index cells of an entry or, if gone is set, removes them. row contains the
+// keys of the entry's values.
+func (tx *Tx) reindex(ctx context.Context, c *change, row table.Row, gone bool) error {
 	return tx.eachIndexed(ctx, c, row, func(x *catalog.Indexed, keys [][]byte) {
 		for _, k := range keys {
-			c.enter(x, k, true)
+			c.enter(x, k, gone)
 		}
-		c.presence(x, true)
+		c.presence(x, gone)
 	})
 }
 
@@ -122,7 +123,7 @@ func (tx *Tx) eachIndexed(ctx context.Context, c *change, row table.Row, f func(
 				return err
 			}
 			for i := range list {
-				key, err := tx.keyAt(ctx, d, &list[i])
+				key, err := keyAt(ctx, &tx.Snapshot, d, &list[i])
 				if err != nil {
 					return err
 				}
@@ -136,11 +137,11 @@ func (tx *Tx) eachIndexed(ctx context.Context, c *change, row table.Row, f func(
 
 // keyAt returns a value's key. If the key in k is cut, keyAt computes the key from the
 // value.
-func (tx *Tx) keyAt(ctx context.Context, d *state.DescribedValues, k *state.Keyed) ([]byte, error) {
+func keyAt(ctx context.Context, s *state.Snapshot, d *state.DescribedValues, k *state.Keyed) ([]byte, error) {
 	if k.Key != nil {
 		return k.Key, nil
 	}
-	values, err := d.Spelled(ctx, &tx.Snapshot, []*state.Keyed{k})
+	values, err := d.Spelled(ctx, s, []*state.Keyed{k})
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (tx *Tx) DeleteTree(ctx context.Context, name dn.DN, limit int) (n int, who
 
 // forgetAll removes the values that name the entries to be deleted.
 func (f *treeDeletion) forgetAll(ctx context.Context, base []dn.Norm) error {
-	if !f.tx.refers() {
+	if !f.tx.references.exist() {
 		return nil
 	}
 	goes, names := map[entry.ID]bool{}, map[string]bool{}
@@ -70,7 +70,7 @@ func (f *treeDeletion) forgetAll(ctx context.Context, base []dn.Norm) error {
 		}
 		goes[id], names[string(dn.Key(norms))] = true, true
 	}
-	return f.tx.forget(ctx, base, goes, names)
+	return f.tx.references.forget(ctx, base, goes, names)
 }
 
 // A treeDeletion collects the entries of a tree in an order in which they can be deleted.

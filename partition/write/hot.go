@@ -20,9 +20,9 @@ import (
 // modifyTimestamp unchanged, and its commit record lists no entry. So consumers, the changelog
 // and caches of entries do not notice the commit. It conflicts with a deletion of the entry
 // and, if the directory has reference attributes, with a rename of the entry. A commit that
-// makes a claim conflicts with more commits: see ClaimHot. If fn changes nothing, UpdateHot
+// makes a claim conflicts with more commits: see [Hot.Claim]. If fn changes nothing, UpdateHot
 // commits nothing.
-func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Tx) error) (table.Revision, error) {
+func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Hot) error) (table.Revision, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
 	return p.DB.Update(ctx, func(t *txn.Tx) error {
@@ -30,51 +30,58 @@ func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Tx) error) (tabl
 		if err != nil {
 			return fmt.Errorf("the schema in force: %w", err)
 		}
-		return fn(&Tx{
+		tx := &Tx{
 			Snapshot: state.Snapshot{Keeper: p, Reader: t, At: t.Snapshot(), Catalog: c, Cached: true},
 			Txn:      t,
-		})
+		}
+		return fn(&Hot{&tx.Snapshot, tx})
 	})
 }
 
-// BeginHot declares that the transaction will change hot attributes of an entry. It
+// Hot changes the hot attributes of entries. Its methods of Snapshot show the changes.
+type Hot struct {
+	*state.Snapshot
+	tx *Tx
+}
+
+// Begin declares that the transaction will change hot attributes of an entry. It
 // returns an error with the problem NoSuchEntry if the entry does not exist.
-func (tx *Tx) BeginHot(ctx context.Context, id entry.ID) error {
-	node, err := tx.Node(ctx, id)
+func (h *Hot) Begin(ctx context.Context, id entry.ID) error {
+	node, err := h.tx.Node(ctx, id)
 	if err != nil {
 		return err
 	}
 	if node == nil {
 		return catalog.Errorf(catalog.NoSuchEntry, "the entry is gone")
 	}
-	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
-	tx.Txn.TouchKeys(state.HotKey(id))
+	h.tx.Txn.Mark(h.tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
+	h.tx.Txn.TouchKeys(state.HotKey(id))
 	return nil
 }
 
-// PutHot writes a value of a hot attribute. If the type is single-valued, the new value
+// Put writes a value of a hot attribute. If the type is single-valued, the new value
 // replaces the old value.
-func (tx *Tx) PutHot(id entry.ID, t *schema.AttributeType, value []byte) {
+func (h *Hot) Put(id entry.ID, t *schema.AttributeType, value []byte) {
 	var p master.Position
 	if !t.SingleValue {
-		p = tx.Position()
+		p = h.tx.Position()
 	}
-	tx.Write(tx.Keeper.Master, table.Mutation{Row: master.Row(id), Cells: []table.Cell{master.Value(t, "", p, value)}})
+	h.tx.Write(h.tx.Keeper.Master, table.Mutation{Row: master.Row(id), Cells: []table.Cell{master.Value(t, "", p, value)}})
 }
 
-// StampHot writes the time of the commit as a value of a hot attribute. The values that two
+// Stamp writes the time of the commit as a value of a hot attribute. The values that two
 // commits write differ (see [revision.AppendTime]). The commit overwrites the returned value,
 // so the caller must not use it before the commit has been made.
-func (tx *Tx) StampHot(id entry.ID, t *schema.AttributeType) []byte {
-	v := revision.AppendTime(make([]byte, 0, revision.TimeLength), tx.Txn.Stamp())
-	tx.Txn.AtCommit(func(r table.Revision) { revision.AppendTime(v[:0], r) })
-	tx.PutHot(id, t, v)
+func (h *Hot) Stamp(id entry.ID, t *schema.AttributeType) []byte {
+	v := revision.AppendTime(make([]byte, 0, revision.TimeLength), h.tx.Txn.Stamp())
+	h.tx.Txn.AtCommit(func(r table.Revision) { revision.AppendTime(v[:0], r) })
+	h.Put(id, t, v)
 	return v
 }
 
-// DropHot calls the function drop with every value of the hot attributes in types, and deletes
+// Drop calls the function drop with every value of the hot attributes in types, and deletes
 // the values for which it returns true.
-func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.AttributeType, drop func(t *schema.AttributeType, value []byte) bool) error {
+func (h *Hot) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeType, drop func(t *schema.AttributeType, value []byte) bool) error {
 	sel := table.Select{Families: []table.Family{master.Secrets}}
 	byName := map[string]*schema.AttributeType{}
 	for _, t := range types {
@@ -87,7 +94,7 @@ func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.Attribut
 	if len(byName) == 0 {
 		return nil
 	}
-	row, err := tx.Reader.Get(ctx, tx.Keeper.Master, master.Row(id), sel)
+	row, err := h.tx.Reader.Get(ctx, h.tx.Keeper.Master, master.Row(id), sel)
 	if err != nil {
 		return err
 	}
@@ -100,15 +107,15 @@ func (tx *Tx) DropHot(ctx context.Context, id entry.ID, types []*schema.Attribut
 		}
 	}
 	if len(m.Cells) > 0 {
-		tx.Write(tx.Keeper.Master, m)
-		tx.Txn.TouchKeys(state.HotKey(id))
+		h.tx.Write(h.tx.Keeper.Master, m)
+		h.tx.Txn.TouchKeys(state.HotKey(id))
 	}
 	return nil
 }
 
-// ClaimHot makes a claim on an entry. If concurrent transactions make the same claim, only one
-// of them can commit. The mark of a claim also conflicts with exclusive marks and update marks
-// on the entry. The caller chooses the number that identifies the claim.
-func (tx *Tx) ClaimHot(id entry.ID, claim uint64) {
-	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkValue, Hash: claim})
+// Claim makes a claim on an entry. If concurrent transactions make the same claim, only one of
+// them can commit. A claim also conflicts with a rename of the entry, and with a modification that
+// conflicts with all other modifications of the entry. The caller chooses the number that identifies the claim.
+func (h *Hot) Claim(id entry.ID, claim uint64) {
+	h.tx.Txn.Mark(h.tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkValue, Hash: claim})
 }

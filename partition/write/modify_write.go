@@ -241,7 +241,7 @@ func (m *modification) move(t *schema.AttributeType, options string, k *state.Ke
 func (m *modification) index(ctx context.Context, e *edited, x *catalog.Indexed) error {
 	for _, v := range e.lists {
 		for _, k := range v.removed {
-			key, err := m.tx.keyAt(ctx, v.before, k)
+			key, err := keyAt(ctx, &m.tx.Snapshot, v.before, k)
 			if err != nil {
 				return err
 			}

@@ -40,20 +40,28 @@ type naming struct {
 	key, value []byte
 }
 
-// Refer implements writer.
-func (tx *Tx) Refer(x *catalog.Indexed, key, value []byte) {
-	tx.named = append(tx.named, naming{x, key, value})
+// references has the values that the current operation of a transaction adds and that name
+// entries, and the entries that the transaction protects for them.
+type references struct {
+	tx    *Tx
+	added []naming
+	held  map[entry.ID]bool // entries protected from renames and deletions
 }
 
-// checkNamed marks the entries that new values name. It returns an error if a value that must
+// Refer implements writer.
+func (rs *references) Refer(x *catalog.Indexed, key, value []byte) {
+	rs.added = append(rs.added, naming{x, key, value})
+}
+
+// check marks the entries that new values name. It returns an error if a value that must
 // name an entry names none.
-func (tx *Tx) checkNamed(ctx context.Context) error {
-	if len(tx.named) == 0 || tx.Rules.Together {
+func (rs *references) check(ctx context.Context) error {
+	if len(rs.added) == 0 || rs.tx.Rules.Together {
 		return nil
 	}
-	named := tx.named
-	tx.named = nil
-	r := namedEntries{tx: tx, superiors: map[string]*superior{}}
+	named := rs.added
+	rs.added = nil
+	r := namedEntries{tx: rs.tx, superiors: map[string]*superior{}}
 	for i := range named {
 		if err := r.add(ctx, &named[i]); err != nil {
 			return err
@@ -140,9 +148,9 @@ func (r *namedEntries) hold(ctx context.Context) error {
 				return cmp.Or(err, notSeen(r.of[i].naming))
 			}
 		}
-		r.tx.hold(id)
+		r.tx.references.hold(id)
 		for _, id := range r.of[i].above.path {
-			r.tx.hold(id)
+			r.tx.references.hold(id)
 		}
 	}
 	return nil
@@ -150,15 +158,15 @@ func (r *namedEntries) hold(ctx context.Context) error {
 
 // hold marks an entry, so that a concurrent transaction that renames or deletes the entry
 // conflicts.
-func (tx *Tx) hold(id entry.ID) {
-	if tx.held[id] {
+func (rs *references) hold(id entry.ID) {
+	if rs.held[id] {
 		return
 	}
-	if tx.held == nil {
-		tx.held = map[entry.ID]bool{}
+	if rs.held == nil {
+		rs.held = map[entry.ID]bool{}
 	}
-	tx.held[id] = true
-	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
+	rs.held[id] = true
+	rs.tx.Txn.Mark(rs.tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
 }
 
 // The method "missing" returns the error for a value that names no entry, or nil if the value
@@ -297,7 +305,7 @@ func explain(err error) error {
 
 // entry changes the values of one entry.
 func (w *rewriting) entry(ctx context.Context, r *referrer) error {
-	m, err := w.tx.modifyingID(ctx, r.id)
+	m, err := w.tx.references.modifyingID(ctx, r.id)
 	if err != nil {
 		return err
 	}
@@ -428,8 +436,8 @@ func (m *modification) leaveOne(ctx context.Context, e *edited) error {
 
 // TakeAway removes one value from an entry. If the entry has no other value of the attribute
 // and a class or content rule requires the attribute, TakeAway adds the empty name.
-func (tx *Tx) TakeAway(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, value []byte) error {
-	m, err := tx.modifyingID(ctx, id)
+func (rs *references) TakeAway(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, value []byte) error {
+	m, err := rs.modifyingID(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -447,27 +455,27 @@ func (tx *Tx) TakeAway(ctx context.Context, id entry.ID, t *schema.AttributeType
 }
 
 // modifyingID is like Modifying, for a caller that knows only the id of the entry.
-func (tx *Tx) modifyingID(ctx context.Context, id entry.ID) (*modification, error) {
-	node, err := tx.Node(ctx, id)
+func (rs *references) modifyingID(ctx context.Context, id entry.ID) (*modification, error) {
+	node, err := rs.tx.Node(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if node == nil {
 		return nil, table.ErrCorrupt
 	}
-	return tx.Modifying(ctx, state.Place{Located: state.Located{ID: id, Parent: node.Parent}, RDN: node.NormRDN, Found: true})
+	return rs.tx.Modifying(ctx, state.Place{Located: state.Located{ID: id, Parent: node.Parent}, RDN: node.NormRDN, Found: true})
 }
 
 // The method "refers" reports whether the directory has a reference attribute.
-func (tx *Tx) refers() bool {
-	return slices.ContainsFunc(tx.Catalog.Ordered, func(x *catalog.Indexed) bool { return x.Reference != nil })
+func (rs *references) exist() bool {
+	return slices.ContainsFunc(rs.tx.Catalog.Ordered, func(x *catalog.Indexed) bool { return x.Reference != nil })
 }
 
 // forget removes the values that name the deleted entries. The parameter "names" contains the
 // keys of the names of the deleted entries. Each of these names is equal to base or below base.
-func (tx *Tx) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool, names map[string]bool) error {
+func (rs *references) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool, names map[string]bool) error {
 	w := rewriting{
-		tx: tx, base: base,
+		tx: rs.tx, base: base,
 		concerns: func(name []byte) bool { return names[string(name)] },
 		become:   func(dn.DN) (dn.DN, bool) { return nil, false },
 	}
@@ -475,10 +483,10 @@ func (tx *Tx) forget(ctx context.Context, base []dn.Norm, goes map[entry.ID]bool
 }
 
 // repoint changes the values that name a renamed entry or an entry below the renamed entry.
-func (tx *Tx) repoint(ctx context.Context, from []dn.Norm, to dn.DN) error {
+func (rs *references) repoint(ctx context.Context, from []dn.Norm, to dn.DN) error {
 	base := dn.Key(from)
 	w := rewriting{
-		tx: tx, base: from,
+		tx: rs.tx, base: from,
 		concerns: func(name []byte) bool { return bytes.HasPrefix(name, base) },
 		become: func(old dn.DN) (dn.DN, bool) {
 			return slices.Concat(old[:len(old)-len(from)], to), true

@@ -52,7 +52,7 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 		return err
 	}
 	if pl.Parent != to.Parent {
-		if err := tx.claimBelow(ctx, pl.ID, pl.Parent, to.Parent); err != nil {
+		if err := tx.claims.below(ctx, pl.ID, pl.Parent, to.Parent); err != nil {
 			return err
 		}
 	}
@@ -62,10 +62,10 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 	}
 	tx.markRename(pl, to.Place)
 	tx.Record("rename", name)
-	if !tx.refers() || slices.Equal(pl.Norms, to.Norms) {
+	if !tx.references.exist() || slices.Equal(pl.Norms, to.Norms) {
 		return nil
 	}
-	return tx.repoint(ctx, pl.Norms, to.name)
+	return tx.references.repoint(ctx, pl.Norms, to.name)
 }
 
 // A destination is the name and position that a rename moves an entry to.
@@ -116,7 +116,7 @@ func (tx *Tx) noCircle(ctx context.Context, id, parent entry.ID) error {
 func (tx *Tx) markRename(from, to state.Place) {
 	tx.Txn.Mark(tx.Keeper.Tree, tree.Key(from.Parent, from.RDN), txn.Mark{Kind: txn.MarkExclusive})
 	tx.Txn.Mark(tx.Keeper.Tree, tree.Key(to.Parent, to.RDN), txn.Mark{Kind: txn.MarkExclusive})
-	tx.Txn.Mark(tx.Keeper.Master, master.Row(from.ID), txn.Mark{Kind: txn.MarkExclusive, Deletes: tx.refers()})
+	tx.Txn.Mark(tx.Keeper.Master, master.Row(from.ID), txn.Mark{Kind: txn.MarkExclusive, Deletes: tx.references.exist()})
 	if from.Parent != to.Parent {
 		tx.Txn.Mark(tx.Keeper.Master, moveRow, txn.Mark{Kind: txn.MarkExclusive})
 		if to.Parent != catalog.Root {
@@ -237,7 +237,7 @@ func (m *modification) place(ctx context.Context, to *destination) error {
 		m.change = newChange(tx.Keeper, tx.Catalog, tx, m.pl.ID, to.Parent, to.RDN)
 		m.change.tree.Cells = append(m.change.tree.Cells, row.Cells...)
 		if m.pl.Parent != to.Parent {
-			if err := tx.reindex(ctx, m.change, row); err != nil {
+			if err := tx.reindex(ctx, m.change, row, false); err != nil {
 				return err
 			}
 		}
@@ -246,14 +246,4 @@ func (m *modification) place(ctx context.Context, to *destination) error {
 	node := master.Node{Parent: to.Parent, UpRDN: to.upRDN, NormRDN: to.RDN}
 	m.change.master.Cells = append(m.change.master.Cells, node.Cells()...)
 	return m.Finish(ctx)
-}
-
-// reindex writes all index cells of an entry again, with the entry's new parent.
-func (tx *Tx) reindex(ctx context.Context, c *change, row table.Row) error {
-	return tx.eachIndexed(ctx, c, row, func(x *catalog.Indexed, keys [][]byte) {
-		for _, k := range keys {
-			c.enter(x, k, false)
-		}
-		c.presence(x, false)
-	})
 }

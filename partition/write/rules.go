@@ -78,9 +78,9 @@ func relaxable(k *catalog.Types, t *schema.AttributeType) bool {
 // checkTimes returns an error for impossible times: a modification before the creation,
 // or a time in the future. created and modified are keys. A nil key means that the time
 // is unknown.
-func (tx *Tx) checkTimes(created, modified []byte) error {
-	t := tx.Catalog
-	now, err := catalog.KeyOf(t.ModifyTimestamp, schema.AppendTime(nil, tx.now()))
+func (st *stamper) checkTimes(created, modified []byte) error {
+	t := st.tx.Catalog
+	now, err := catalog.KeyOf(t.ModifyTimestamp, schema.AppendTime(nil, st.now()))
 	if err != nil {
 		return err
 	}

@@ -23,17 +23,15 @@ import (
 // the Tx.
 type Tx struct {
 	state.Snapshot
+	claims
+	references
+	stamper
 	// Rules apply to the changes that follow. A caller sets Rules before it makes a change.
 	Rules    Rules
 	Txn      *txn.Tx
-	by       string
-	given    time.Time // time of the change; zero: use the store's clock
-	ordinal  int       // number of positions that Position has returned
+	ordinal  int // number of positions that Position has returned
 	Message  []byte
 	Alone    bool                  // no other transaction can commit
-	claims   []Claim               // claims of the current operation
-	named    []naming              // references that the current operation adds
-	held     map[entry.ID]bool     // entries protected from renames and deletions
 	Steps    *SchemaSteps          // not nil if the transaction may change the schema in steps
 	Changed  []entry.ID            // changed entries, recorded while a schema is announced
 	modified []*cache.Modification // entries to be added to Keeper.Recent
@@ -80,10 +78,12 @@ func UpdateBranch(ctx context.Context, p *catalog.Keeper, b *txn.Branch, by By, 
 
 // Begin returns a transaction that uses no caches.
 func Begin(p *catalog.Keeper, t *txn.Tx, c *catalog.Catalog, by By) *Tx {
-	return &Tx{
+	tx := &Tx{
 		Snapshot: state.Snapshot{Keeper: p, Reader: t, At: t.Snapshot(), Catalog: c},
-		Txn:      t, by: by.Name, given: by.Time, Message: by.Append(nil),
+		Txn:      t, Message: by.Append(nil),
 	}
+	tx.claims.tx, tx.references.tx, tx.stamper = tx, tx, stamper{tx, by.Name, by.Time}
+	return tx
 }
 
 func (tx *Tx) run(ctx context.Context, fn func(*Tx) error) error {
@@ -93,7 +93,7 @@ func (tx *Tx) run(ctx context.Context, fn func(*Tx) error) error {
 		err = tx.Keeper.KeepToBoth(ctx, tx.Txn, tx.At, c, tx.Changed)
 	}
 	if tx.Rules.Together = false; err == nil {
-		err = tx.checkNamed(ctx)
+		err = tx.references.check(ctx)
 	}
 	tx.Txn.SetMessage(tx.Message)
 	if err == nil {
@@ -141,14 +141,21 @@ func (tx *Tx) Position() master.Position {
 	return master.NewPosition(tx.Txn.Stamp(), tx.ordinal)
 }
 
+// A stamper has the operational attributes that say who made a change and when.
+type stamper struct {
+	tx    *Tx
+	by    string
+	given time.Time // time of the change; zero: use the store's clock
+}
+
 // The method "now" returns the time of the change: By.Time if it was set, and otherwise the
 // time of the store's clock. The store's time is never before a commit that the transaction has
 // seen.
-func (tx *Tx) now() time.Time {
-	if !tx.given.IsZero() {
-		return tx.given
+func (st *stamper) now() time.Time {
+	if !st.given.IsZero() {
+		return st.given
 	}
-	return tx.Txn.Stamp().Time()
+	return st.tx.Txn.Stamp().Time()
 }
 
 // Csn returns a revision in the form of entryCSN.
@@ -158,8 +165,8 @@ func Csn(r table.Revision) []byte { return revision.AppendCSN(make([]byte, 0, re
 // and key contain the transaction's stamp. When the transaction commits, the revision of the
 // commit replaces the stamp. The stamp is not enough: the order of two concurrent commits that
 // change one entry may differ from the order of their stamps.
-func (tx *Tx) finalCSN(value, key []byte) {
-	tx.Txn.AtCommit(func(r table.Revision) {
+func (st *stamper) finalCSN(value, key []byte) {
+	st.tx.Txn.AtCommit(func(r table.Revision) {
 		copy(value, Csn(r))
 		copy(key, bytes.ToLower(value))
 	})
@@ -168,9 +175,9 @@ func (tx *Tx) finalCSN(value, key []byte) {
 // ReplaceCSN corrects the entryCSNs in b when the transaction commits. b may contain entries
 // that this transaction changed and read again. These entries have a preliminary entryCSN in
 // b. The commit overwrites each of these with the final entryCSN.
-func (tx *Tx) ReplaceCSN(b []byte) {
-	early := Csn(tx.Txn.Stamp())
-	tx.Txn.AtCommit(func(r table.Revision) {
+func (st *stamper) ReplaceCSN(b []byte) {
+	early := Csn(st.tx.Txn.Stamp())
+	st.tx.Txn.AtCommit(func(r table.Revision) {
 		final := Csn(r)
 		for rest := b; ; {
 			i := bytes.Index(rest, early)
@@ -183,25 +190,25 @@ func (tx *Tx) ReplaceCSN(b []byte) {
 }
 
 // stampTypes returns the types of the operational attributes that every change sets.
-func (tx *Tx) stampTypes() [3]*schema.AttributeType {
-	t := tx.Catalog.Types
+func (st *stamper) stampTypes() [3]*schema.AttributeType {
+	t := st.tx.Catalog.Types
 	return [...]*schema.AttributeType{t.ModifiersName, t.ModifyTimestamp, t.EntryCSN}
 }
 
 // stamps returns the operational attributes that every change sets.
-func (tx *Tx) stamps() [3]stamp {
-	t := tx.stampTypes()
+func (st *stamper) stamps() [3]stamp {
+	t := st.stampTypes()
 	return [...]stamp{
-		{t[0], []byte(tx.by)},
-		{t[1], schema.AppendTime(nil, tx.now())},
-		{t[2], Csn(tx.Txn.Stamp())},
+		{t[0], []byte(st.by)},
+		{t[1], schema.AppendTime(nil, st.now())},
+		{t[2], Csn(st.tx.Txn.Stamp())},
 	}
 }
 
 // indexesStamp reports whether an operational attribute that every change sets has an index.
-func (tx *Tx) indexesStamp() bool {
-	for _, t := range tx.stampTypes() {
-		if tx.Catalog.Indexes[t] != nil {
+func (st *stamper) indexesStamp() bool {
+	for _, t := range st.stampTypes() {
+		if st.tx.Catalog.Indexes[t] != nil {
 			return true
 		}
 	}

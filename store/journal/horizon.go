@@ -43,7 +43,7 @@ func (l *Log) RaiseHorizon(ctx context.Context, horizon table.Revision) error {
 func (h *Heads) Honoured() table.Revision {
 	horizon := h.Horizon
 	for _, c := range h.inUse() {
-		horizon = min(horizon, c.Horizon)
+		horizon = min(horizon, c.Horizon) //rule:horizon-honoured
 	}
 	return horizon
 }
@@ -53,7 +53,7 @@ func (h *Heads) Honoured() table.Revision {
 func (h *Heads) Oldest() table.Revision {
 	oldest := h.Low()
 	for _, c := range h.inUse() {
-		oldest = min(oldest, c.Oldest)
+		oldest = min(oldest, c.Oldest) //rule:marks-unread
 	}
 	return oldest
 }
@@ -94,7 +94,7 @@ func (h *Heads) inUse() (cells []revision.Cell) {
 	for _, s := range h.Slots() {
 		switch c := h.Cell(s); c.State {
 		case revision.Open, revision.Recovering, revision.Frozen, revision.Merging, revision.Merged:
-			cells = append(cells, c)
+			cells = append(cells, c) //rule:branch-base
 		}
 	}
 	return cells

@@ -157,7 +157,7 @@ func (l *Log) archived(ctx context.Context, s revision.Slot, c revision.Cell) ([
 	l.mu.Lock()
 	known := l.archives[s]
 	l.mu.Unlock()
-	if len(known) >= want {
+	if len(known) >= want { //rule:archives
 		return known[:max(0, want):max(0, want)], nil
 	}
 	var all []revision.Archive
@@ -218,7 +218,7 @@ func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old
 			}
 		}
 		ok, err := t.Swap(ctx, row, f, q, old, cells)
-		if ok && err == nil {
+		if ok && err == nil { //rule:after-error
 			return true, cells[0].Value, nil
 		}
 		if err != nil {
@@ -227,7 +227,7 @@ func swap(ctx context.Context, t table.Table, row []byte, f table.Family, q, old
 				return false, nil, err
 			}
 		}
-		now, err := read(ctx, t, row, f, q)
+		now, err := read(ctx, t, row, f, q) //rule:after-false
 		switch {
 		case err != nil:
 			failed = err

@@ -21,7 +21,7 @@ func (l *Log) Recover(ctx context.Context, s revision.Slot, raw []byte) (bool, e
 	if err != nil {
 		return false, err
 	}
-	if c.State == revision.Open {
+	if c.State == revision.Open { //rule:R0
 		// R0: from here on, swaps of the cell by its holder fail.
 		c.State = revision.Recovering
 		c.Sequence++
@@ -42,10 +42,10 @@ func (l *Log) Recover(ctx context.Context, s revision.Slot, raw []byte) (bool, e
 	// R3: A revision that is above the head and not in Late is void, even if the journal
 	// says otherwise later. Raising the head instead would show commits that a slow but
 	// living holder writes after this.
-	c.State, c.Late = revision.Closed, late
+	c.State, c.Late = revision.Closed, late //rule:R3-head
 	c.Sequence++
 	done, now, err := l.SwapHead(ctx, s, raw, c.Append(nil))
-	return done || isClosed(now), err
+	return done || isClosed(now), err //rule:R3-compares
 }
 
 func isClosed(raw []byte) bool {
@@ -92,7 +92,7 @@ func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (l
 // upTo returns the last revision that an incarnation may have issued. Later revisions
 // belong to later incarnations. A later incarnation may already exist if another server
 // has recovered, cleaned up and freed the slot first.
-func upTo(c *revision.Cell) table.Revision { return max(c.Head, c.Limit) }
+func upTo(c *revision.Cell) table.Revision { return max(c.Head, c.Limit) } //rule:R4-limit
 
 // CleanUp removes the cells of commits that a closed slot does not show, then archives
 // and frees the slot (R4). The caller must have waited until no write of the former
@@ -106,7 +106,7 @@ func (l *Log) CleanUp(ctx context.Context, s revision.Slot, raw []byte) error {
 		return fmt.Errorf("cleaning up slot %d: it is %s", s, c.State)
 	}
 	view := revision.NewVector(map[revision.Slot]revision.Cell{s: c}, nil)
-	for rec, err := range l.Lists(ctx, s, c.First-1, upTo(&c)) {
+	for rec, err := range l.Lists(ctx, s, c.First-1, upTo(&c)) { //rule:R4-scan
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (l *Log) Free(ctx context.Context, s revision.Slot, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	a := c.Archive()
+	a := c.Archive() //rule:R4-archive
 	cell := table.Cell{Family: clusterFamily, Qualifier: archiveColumn, Value: a.Append(nil)}
 	done, _, err := swap(ctx, l.cluster, archiveKey(s, c.Incarnation), clusterFamily, archiveColumn, nil, []table.Cell{cell})
 	if err == nil && !done {

@@ -1,7 +1,6 @@
 package lsm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -59,15 +57,15 @@ var _ table.Bulker = (*Store)(nil)
 
 // Bulk implements table.Bulker. While Finish runs, commits wait.
 func (s *Store) Bulk(ctx context.Context, r table.Revision, o table.BulkOptions) (table.Bulk, error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.gate.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer s.end()
+	defer s.gate.end()
 	if r == 0 || r > maxRevision {
 		return nil, s.wrap("load", errRevision)
 	}
 	if s.o.ReadOnly || s.o.Follow {
-		return nil, s.wrap("load", s.writable(false))
+		return nil, s.wrap("load", s.gate.writable(false))
 	}
 	if o.Memory == 0 {
 		o.Memory = defaultBulkMemory
@@ -77,20 +75,6 @@ func (s *Store) Bulk(ctx context.Context, r table.Revision, o table.BulkOptions)
 		return nil, s.wrap("load", err)
 	}
 	return &bulk{s: s, r: r, o: o, dir: dir, shards: map[shardKey]*shard{}}, nil
-}
-
-// removeStaleLoads removes the folders of loads that were not finished or aborted.
-func (s *Store) removeStaleLoads() error {
-	if s.o.ReadOnly {
-		return nil
-	}
-	names, err := s.o.FS.List(s.o.Path)
-	for _, n := range names {
-		if strings.HasPrefix(n, bulkPrefix) {
-			err = errors.Join(err, s.o.FS.RemoveAll(s.o.FS.PathJoin(s.o.Path, n)))
-		}
-	}
-	return err
 }
 
 var errEnded = errors.New("the load has ended")
@@ -117,7 +101,7 @@ func (b *bulk) add(name string, ms []table.Mutation) error {
 	if b.ended {
 		return errEnded
 	}
-	t, err := b.s.table(name)
+	t, err := b.s.tables.table(name)
 	if err != nil {
 		return err
 	}
@@ -287,10 +271,10 @@ func (b *bulk) Finish(ctx context.Context, last []table.Write) error {
 	if b.ended {
 		return b.s.wrap("finish a load", errEnded)
 	}
-	if err := b.s.beginWrite(ctx, false); err != nil {
+	if err := b.s.gate.beginWrite(ctx, false); err != nil {
 		return err
 	}
-	defer b.s.endWrite()
+	defer b.s.gate.endWrite()
 	err := b.finish(ctx)
 	if e := b.end(); err == nil {
 		err = e
@@ -304,7 +288,7 @@ func (b *bulk) finish(ctx context.Context) (err error) {
 	var mu sync.Mutex
 	var paths []string
 	err = each(shards, func(s *shard) error {
-		if (*b.s.cat.Load())[s.t.spec.Name] != s.t {
+		if (*b.s.tables.now.Load())[s.t.spec.Name] != s.t {
 			return fmt.Errorf("table %q was dropped", s.t.spec.Name)
 		}
 		s.sort()
@@ -348,7 +332,7 @@ func (b *bulk) writeShard(ctx context.Context, s *shard) (paths []string, err er
 	if err != nil {
 		return nil, err
 	}
-	it, err := b.s.groupIterator(s.t, s.g)
+	it, err := b.s.iters.group(s.t, s.g)
 	if err != nil {
 		return nil, err
 	}
@@ -360,21 +344,6 @@ func (b *bulk) writeShard(ctx context.Context, s *shard) (paths []string, err er
 	}
 	b.s.m.written.Add(x.w.n)
 	return out.paths, errors.Join(err, out.finish())
-}
-
-// groupIterator returns an iterator for looking up rows of a group. It returns nil if the
-// group is empty, as it is in the first load of a directory.
-func (s *Store) groupIterator(t *tableInfo, g *group) (*iterator, error) {
-	it, err := s.iters.get(0)
-	if err != nil {
-		return nil, err
-	}
-	if it.SeekGE(appendHead(nil, t.id, g.name)) && bytes.Compare(it.Key(), appendGroupEnd(nil, t.id, g.name)) < 0 {
-		return it, nil
-	}
-	err = it.Error()
-	s.iters.put(it)
-	return nil, err
 }
 
 // report adds n to the records written and passes the progress of Finish to the caller's

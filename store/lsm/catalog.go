@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -78,10 +79,16 @@ func newTableInfo(id uint16, spec table.Spec) (*tableInfo, error) {
 
 type catalog map[string]*tableInfo
 
-// loadCatalog reads the catalog.
-func (s *Store) loadCatalog() error {
+// A tableCatalog has the catalog of a store's tables.
+type tableCatalog struct {
+	db  *pebble.DB
+	now atomic.Pointer[catalog]
+}
+
+// load reads the catalog.
+func (c *tableCatalog) load() error {
 	cat := catalog{}
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{0, 0, 't'}, UpperBound: []byte{0, 0, 't' + 1}})
+	it, err := c.db.NewIter(&pebble.IterOptions{LowerBound: []byte{0, 0, 't'}, UpperBound: []byte{0, 0, 't' + 1}})
 	if err != nil {
 		return err
 	}
@@ -95,16 +102,17 @@ func (s *Store) loadCatalog() error {
 			break
 		}
 	}
-	s.cat.Store(&cat)
+	c.now.Store(&cat)
 	return errors.Join(err, it.Close())
 }
 
-func (s *Store) getUint(key []byte) (uint64, error) {
-	v, c, err := s.db.Get(key)
+// nextID returns the id of the next table.
+func (c *tableCatalog) nextID() (uint64, error) {
+	v, done, err := c.db.Get(keyNextID)
 	if err != nil {
 		return 0, err
 	}
-	defer c.Close()
+	defer done.Close()
 	n, k := binary.Uvarint(v)
 	if k <= 0 {
 		return 0, errKey
@@ -114,17 +122,17 @@ func (s *Store) getUint(key []byte) (uint64, error) {
 
 // Create implements table.Store.
 func (s *Store) Create(ctx context.Context, specs ...table.Spec) (err error) {
-	if s.hasAll(specs) {
+	if !s.gate.closed() && s.tables.hasAll(specs) {
 		return context.Cause(ctx)
 	}
-	if err := s.beginWrite(ctx, false); err != nil {
+	if err := s.gate.beginWrite(ctx, false); err != nil {
 		return err
 	}
-	defer s.endWrite()
+	defer s.gate.endWrite()
 	defer s.caught(&err)
-	cat := maps.Clone(*s.cat.Load())
+	cat := maps.Clone(*s.tables.now.Load())
 	b := s.db.NewBatch()
-	next, err := s.getUint(keyNextID)
+	next, err := s.tables.nextID()
 	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
 		return s.wrap("create tables", err)
 	}
@@ -156,18 +164,18 @@ func (s *Store) Create(ctx context.Context, specs ...table.Spec) (err error) {
 		return b.Close()
 	}
 	b.Set(keyNextID, binary.AppendUvarint(nil, next), nil)
-	if err := s.applyNow(b); err != nil {
+	if err := s.commits.applyNow(b); err != nil {
 		return s.wrap("create tables", err)
 	}
-	s.cat.Store(&cat)
+	s.tables.now.Store(&cat)
 	return nil
 }
 
 // hasAll reports whether all tables exist already. In that case Create succeeds even
 // without write access.
-func (s *Store) hasAll(specs []table.Spec) bool {
-	cat := *s.cat.Load()
-	return !s.closed() && !slices.ContainsFunc(specs, func(x table.Spec) bool {
+func (c *tableCatalog) hasAll(specs []table.Spec) bool {
+	cat := *c.now.Load()
+	return !slices.ContainsFunc(specs, func(x table.Spec) bool {
 		t := cat[x.Name]
 		return t == nil || t.spec.Unversioned != x.Unversioned || !slices.Equal(t.spec.Families, x.Families)
 	})
@@ -175,12 +183,12 @@ func (s *Store) hasAll(specs []table.Spec) bool {
 
 // Drop implements table.Store.
 func (s *Store) Drop(ctx context.Context, names ...string) (err error) {
-	if err := s.beginWrite(ctx, false); err != nil {
+	if err := s.gate.beginWrite(ctx, false); err != nil {
 		return err
 	}
-	defer s.endWrite()
+	defer s.gate.endWrite()
 	defer s.caught(&err)
-	cat := maps.Clone(*s.cat.Load())
+	cat := maps.Clone(*s.tables.now.Load())
 	b := s.db.NewBatch()
 	for _, n := range names {
 		t := cat[n]
@@ -194,22 +202,23 @@ func (s *Store) Drop(ctx context.Context, names ...string) (err error) {
 	if b.Count() == 0 {
 		return b.Close()
 	}
-	if err := s.applyNow(b); err != nil {
+	if err := s.commits.applyNow(b); err != nil {
 		return s.wrap("drop tables", err)
 	}
-	s.cat.Store(&cat)
+	s.tables.now.Store(&cat)
 	s.iters.changed(0)
 	return nil
 }
 
 func (t *tableInfo) start() []byte { return []byte{byte(t.id >> 8), byte(t.id), 0} }
-func (t *tableInfo) end() []byte   { return []byte{byte((t.id + 1) >> 8), byte(t.id + 1), 0} }
+
+func (t *tableInfo) end() []byte { return []byte{byte((t.id + 1) >> 8), byte(t.id + 1), 0} }
 
 // Names implements table.Store.
 func (s *Store) Names(ctx context.Context) ([]string, error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.gate.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer s.end()
-	return slices.Sorted(maps.Keys(*s.cat.Load())), nil
+	defer s.gate.end()
+	return slices.Sorted(maps.Keys(*s.tables.now.Load())), nil
 }

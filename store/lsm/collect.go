@@ -96,12 +96,12 @@ func (h handle) Forget(ctx context.Context, rows [][]byte) (sum table.Collected,
 // the changes.
 func (h handle) deleteKeys(ctx context.Context, c *collector, sum *table.Collected, do func(*tableInfo) error) (err error) {
 	s := h.s
-	if err := s.beginWrite(ctx, true); err != nil {
+	if err := s.gate.beginWrite(ctx, true); err != nil {
 		return err
 	}
-	defer s.endWrite()
+	defer s.gate.endWrite()
 	defer s.caught(&err)
-	t, err := s.table(h.name)
+	t, err := s.tables.table(h.name)
 	if err != nil {
 		return err
 	}

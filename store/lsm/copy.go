@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 )
 
 // copyPrefix begins the names of the folders of copies.
@@ -24,26 +23,26 @@ type Copy struct {
 // soon as the position of the copy is known, Copy reports it by the call at(position). No
 // other goroutine can write during this call.
 func (s *Store) Copy(ctx context.Context, at func(Position) error) (c *Copy, err error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.gate.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer s.end()
+	defer s.gate.end()
 	defer s.caught(&err)
 	if err := s.flush(ctx); err != nil {
 		return nil, s.wrap("copy", err)
 	}
-	if err := s.beginWrite(ctx, false); err != nil {
+	if err := s.gate.beginWrite(ctx, false); err != nil {
 		return nil, err
 	}
-	defer s.endWrite()
-	next, err := s.position()
+	defer s.gate.endWrite()
+	next, err := s.commits.position()
 	if err == nil {
 		err = at(next)
 	}
 	if err != nil {
 		return nil, s.wrap("copy", err)
 	}
-	c, err = s.checkpoint(next)
+	c, err = copyOf(s, next)
 	return c, s.wrap("copy", err)
 }
 
@@ -63,21 +62,8 @@ func (s *Store) flush(ctx context.Context) error {
 	}
 }
 
-// position makes all earlier writes durable and returns the log position behind them. The
-// caller must hold the right to write.
-func (s *Store) position() (Position, error) {
-	b := s.db.NewBatch()
-	if err := b.Set(purgeKey, []byte{1}, nil); err != nil {
-		return 0, err
-	}
-	next, wait, err := s.takeAt(b)
-	if err != nil {
-		return 0, err
-	}
-	return next, wait()
-}
-
-func (s *Store) checkpoint(next Position) (*Copy, error) {
+// copyOf makes a copy at a position. The caller must hold the right to write.
+func copyOf(s *Store, next Position) (*Copy, error) {
 	c := &Copy{Folder: s.o.FS.PathJoin(s.o.Path, copyPrefix+strconv.FormatInt(s.copies.Add(1), 10)), Next: next, Format: int(s.db.FormatMajorVersion()), s: s}
 	if err := s.db.Checkpoint(c.Folder); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -91,17 +77,3 @@ func (s *Store) checkpoint(next Position) (*Copy, error) {
 
 // Close removes the copy.
 func (c *Copy) Close() error { return c.s.o.FS.RemoveAll(c.Folder) }
-
-// removeStaleCopies removes the copies that an earlier process left behind.
-func (s *Store) removeStaleCopies() error {
-	if s.o.ReadOnly {
-		return nil
-	}
-	names, err := s.o.FS.List(s.o.Path)
-	for _, n := range names {
-		if strings.HasPrefix(n, copyPrefix) {
-			err = errors.Join(err, s.o.FS.RemoveAll(s.o.FS.PathJoin(s.o.Path, n)))
-		}
-	}
-	return err
-}

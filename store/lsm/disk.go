@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -184,42 +185,49 @@ func (f *diskFile) report(err error) error {
 	return err
 }
 
+// reports receives what Pebble reports of its background work.
+type reports struct {
+	s       *Store
+	damaged sync.Map // paths of damaged files that have been logged
+}
+
 // events returns the listeners for Pebble's background work.
-func (s *Store) events() *pebble.EventListener {
+func (r *reports) events() *pebble.EventListener {
 	return &pebble.EventListener{
-		BackgroundError: s.logBackground,
-		DataCorruption:  s.logDamage,
-		WALCreated:      s.logBegun,
-		DiskSlow:        func(i pebble.DiskSlowInfo) { s.o.Logf("%s", i) },
+		BackgroundError: r.logBackground,
+		DataCorruption:  r.logDamage,
+		WALCreated:      r.s.endings.began,
+		DiskSlow:        func(i pebble.DiskSlowInfo) { r.s.o.Logf("%s", i) },
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
-			s.m.stalls.Add(1)
-			s.o.Logf("writes wait for compaction: %s", i.Reason)
+			r.s.m.stalls.Add(1)
+			r.s.o.Logf("writes wait for compaction: %s", i.Reason)
 		},
-		FlushEnd:      func(pebble.FlushInfo) { s.iters.refresh() },
-		CompactionEnd: func(pebble.CompactionInfo) { s.iters.refresh() },
+		FlushEnd:      func(pebble.FlushInfo) { r.s.iters.refresh() },
+		CompactionEnd: func(pebble.CompactionInfo) { r.s.iters.refresh() },
 	}
 }
 
 // logDamage logs that a file is damaged. It logs each file once, because many reads may
 // find the same damage.
-func (s *Store) logDamage(i pebble.DataCorruptionInfo) {
-	if _, again := s.damaged.LoadOrStore(i.Path, true); !again {
-		s.o.Logf("the file %s is damaged: %v", i.Path, i.Details)
+func (r *reports) logDamage(i pebble.DataCorruptionInfo) {
+	if _, again := r.damaged.LoadOrStore(i.Path, true); !again {
+		r.s.o.Logf("the file %s is damaged: %v", i.Path, i.Details)
 	}
 }
 
 // logBackground logs errors of work that Pebble retries. It does not log a full disk,
 // which has a message of its own.
-func (s *Store) logBackground(err error) {
+func (r *reports) logBackground(err error) {
 	if !isFull(err) {
-		s.o.Logf("background: %v", err)
+		r.s.o.Logf("background: %v", err)
 	}
 }
 
 // A logger receives Pebble's messages. It passes only errors to Options.Logf.
 type logger Store
 
-func (l *logger) Infof(string, ...any)           {}
+func (l *logger) Infof(string, ...any) {}
+
 func (l *logger) Errorf(format string, a ...any) { l.o.Logf(format, a...) }
 
 // Fatalf must not return. If a function of this package is on the stack, Fatalf panics,

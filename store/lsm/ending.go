@@ -37,37 +37,43 @@ type endFile struct {
 // each table in memory, of which there are few (Options.MemTableStopWritesThreshold).
 const keptBegun = 32
 
-// logBegun remembers when a log began. Pebble calls it with its lock on commits held.
-func (s *Store) logBegun(i pebble.WALCreateInfo) {
-	if len(s.begun) == keptBegun {
-		s.begun = append(s.begun[:0], s.begun[1:]...)
-	}
-	s.begun = append(s.begun, endFile{Name: s.o.FS.PathBase(i.Path), Since: time.Now().UTC()})
+// endings writes the ending of a store, and compares the files with it.
+type endings struct {
+	*folder
+	begun []endFile // the newest logs, oldest first
 }
 
-// writeEnding writes the ending of a store that was closed in order. The parameter live is the
+// began remembers when a log began. Pebble calls it with its lock on commits held.
+func (x *endings) began(i pebble.WALCreateInfo) {
+	if len(x.begun) == keptBegun {
+		x.begun = append(x.begun[:0], x.begun[1:]...)
+	}
+	x.begun = append(x.begun, endFile{Name: x.o.FS.PathBase(i.Path), Since: time.Now().UTC()})
+}
+
+// write writes the ending of a store that was closed in order. The parameter live is the
 // number of logs that were in use.
-func (s *Store) writeEnding(live int) error {
-	d, err := pebble.Peek(s.o.Path, s.o.FS)
+func (x *endings) write(live int) error {
+	d, err := pebble.Peek(x.o.Path, x.o.FS)
 	if err != nil {
 		return err
 	}
-	e := ending{Closed: time.Now().UTC(), Manifest: endFile{Name: s.o.FS.PathBase(d.ManifestFilename)}}
-	e.Logs = s.begun[max(len(s.begun)-live, 0):]
-	err = s.measure(&e.Manifest)
+	e := ending{Closed: time.Now().UTC(), Manifest: endFile{Name: x.o.FS.PathBase(d.ManifestFilename)}}
+	e.Logs = x.begun[max(len(x.begun)-live, 0):]
+	err = x.measure(&e.Manifest)
 	for i := range e.Logs {
-		err = errors.Join(err, s.measure(&e.Logs[i]))
+		err = errors.Join(err, x.measure(&e.Logs[i]))
 	}
 	b, jerr := json.MarshalIndent(e, "", " ")
 	if err := errors.Join(err, jerr); err != nil {
 		return err
 	}
-	return s.putFile(endingFile, string(b)+"\n")
+	return x.putFile(endingFile, string(b)+"\n")
 }
 
 // measure sets the size and the sum of a file.
-func (s *Store) measure(f *endFile) error {
-	file, err := s.o.FS.Open(s.o.FS.PathJoin(s.o.Path, f.Name))
+func (x *endings) measure(f *endFile) error {
+	file, err := x.o.FS.Open(x.o.FS.PathJoin(x.o.Path, f.Name))
 	if err != nil {
 		return err
 	}
@@ -77,15 +83,15 @@ func (s *Store) measure(f *endFile) error {
 	return errors.Join(err, file.Close())
 }
 
-// checkEnding compares the files with the ending, if there is one. An ending is void if there
+// check compares the files with the ending, if there is one. An ending is void if there
 // is a newer manifest, because Pebble begins a manifest whenever it opens a store for writing.
 // Then the process ended before it removed the ending, or the program was of a version that
 // does not know the ending.
-func (s *Store) checkEnding() error {
-	if !s.made || s.o.copied {
+func (x *endings) check() error {
+	if !x.made || x.o.copied {
 		return nil
 	}
-	f, err := s.o.FS.Open(s.o.FS.PathJoin(s.o.Path, endingFile))
+	f, err := x.o.FS.Open(x.o.FS.PathJoin(x.o.Path, endingFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -97,19 +103,19 @@ func (s *Store) checkEnding() error {
 	if err != nil {
 		return fmt.Errorf("%w: the file %s: %w: remove it if no other file is missing", table.ErrCorrupt, endingFile, err)
 	}
-	d, err := pebble.Peek(s.o.Path, s.o.FS)
+	d, err := pebble.Peek(x.o.Path, x.o.FS)
 	if err != nil {
 		return err
 	}
-	switch now := s.o.FS.PathBase(d.ManifestFilename); {
+	switch now := x.o.FS.PathBase(d.ManifestFilename); {
 	case younger(now, e.Manifest.Name):
 		return nil
 	case now != e.Manifest.Name:
 		return e.differs(e.Manifest, "marker.manifest... names another one")
 	}
-	err = s.compare(&e, e.Manifest)
+	err = x.compare(&e, e.Manifest)
 	for _, l := range e.Logs {
-		err = errors.Join(err, s.compare(&e, l))
+		err = errors.Join(err, x.compare(&e, l))
 	}
 	return err
 }
@@ -118,9 +124,9 @@ func (s *Store) checkEnding() error {
 func younger(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
 
 // compare returns an error if a file is not as it was.
-func (s *Store) compare(e *ending, old endFile) error {
+func (x *endings) compare(e *ending, old endFile) error {
 	now := old
-	switch err := s.measure(&now); {
+	switch err := x.measure(&now); {
 	case errors.Is(err, os.ErrNotExist):
 		return e.differs(old, "it is missing")
 	case err != nil:

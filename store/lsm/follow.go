@@ -139,17 +139,17 @@ func follow(next Position, repr []byte) (Position, error) {
 // even if ctx ends, so that the caller knows which mark the store has.
 func (i *Increment) Apply(ctx context.Context, mark []byte) error {
 	s := i.s
-	if err := s.begin(ctx); err != nil {
+	if err := s.gate.begin(ctx); err != nil {
 		return err
 	}
-	if err := s.acquireFollowing(ctx); err != nil {
-		s.end()
+	if err := s.gate.acquireFollowing(ctx); err != nil {
+		s.gate.end()
 		return s.wrap("follow", err)
 	}
 	done := make(chan struct{})
 	var err error
 	go func() {
-		defer s.endWrite()
+		defer s.gate.endWrite()
 		defer close(done)
 		err = i.apply(mark)
 	}()
@@ -159,29 +159,16 @@ func (i *Increment) Apply(ctx context.Context, mark []byte) error {
 	return s.wrap("follow", err)
 }
 
-// acquireFollowing acquires the right to write to a store that follows another one.
-func (s *Store) acquireFollowing(ctx context.Context) error {
-	if err := errors.Join(s.shut, s.disk.writable(false)); err != nil {
-		return err
-	}
-	select {
-	case s.writing <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 func (i *Increment) apply(mark []byte) (err error) {
 	defer i.s.caught(&err)
 	if err := i.b.Set(markKey, mark, nil); err != nil {
 		return err
 	}
-	if err := i.s.applyNow(i.b); err != nil {
+	if err := i.s.commits.applyNow(i.b); err != nil {
 		return err
 	}
 	if i.catalog {
-		err = i.s.loadCatalog()
+		err = i.s.tables.load()
 	}
 	i.s.iters.changed(0) // the increment may change revisions of any age
 	return err
@@ -192,19 +179,19 @@ func (i *Increment) Abandon() error { return i.b.Close() }
 
 // Unfollow removes the mark, so that the store can be opened for writing from then on.
 func (s *Store) Unfollow(ctx context.Context) error {
-	if err := s.begin(ctx); err != nil {
+	if err := s.gate.begin(ctx); err != nil {
 		return err
 	}
-	defer s.end()
-	if err := s.acquireFollowing(ctx); err != nil {
+	defer s.gate.end()
+	if err := s.gate.acquireFollowing(ctx); err != nil {
 		return s.wrap("follow", err)
 	}
-	defer func() { <-s.writing }()
+	defer func() { <-s.gate.writing }()
 	b := s.db.NewBatch()
 	if err := b.Delete(markKey, nil); err != nil {
 		return s.wrap("follow", err)
 	}
-	return s.wrap("follow", s.applyNow(b))
+	return s.wrap("follow", s.commits.applyNow(b))
 }
 
 // Mark makes the new store follow the store whose log is replayed.

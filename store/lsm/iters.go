@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"bytes"
 	"sync"
 	"sync/atomic"
 
@@ -131,4 +132,19 @@ func (p *iterPool) drain() {
 	defer p.mu.Unlock()
 	p.closed = true
 	p.closeIdle()
+}
+
+// group returns an iterator for looking up rows of a group. It returns nil if the
+// group is empty, as it is in the first load of a directory.
+func (p *iterPool) group(t *tableInfo, g *group) (*iterator, error) {
+	it, err := p.get(0)
+	if err != nil {
+		return nil, err
+	}
+	if it.SeekGE(appendHead(nil, t.id, g.name)) && bytes.Compare(it.Key(), appendGroupEnd(nil, t.id, g.name)) < 0 {
+		return it, nil
+	}
+	err = it.Error()
+	p.put(it)
+	return nil, err
 }

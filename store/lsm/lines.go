@@ -21,7 +21,7 @@ import (
 // w.deltas.
 func (w *writer) joinAll(rows []table.Rows) error {
 	for _, x := range rows {
-		t, err := w.s.table(x.Table)
+		t, err := w.s.tables.table(x.Table)
 		if err != nil {
 			return err
 		}

@@ -44,6 +44,7 @@ type LogBatch struct {
 // keptLogs records the positions at which the finished logs end. It also records the
 // place up to which ReadLog has read the newest log.
 type keptLogs struct {
+	o    *Options
 	mu   sync.Mutex
 	ends map[wal.NumWAL]Position
 	read logPlace
@@ -74,12 +75,12 @@ func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) err
 	if err != nil || end == nil {
 		return from, s.wrap("read the log", err)
 	}
-	if err := s.begin(ctx); err != nil {
+	if err := s.gate.begin(ctx); err != nil {
 		return from, err
 	}
-	defer s.end()
+	defer s.gate.end()
 	for range moves {
-		if from, err = s.readLogs(ctx, from, end, f); !errors.Is(err, fs.ErrNotExist) {
+		if from, err = s.kept.readLogs(ctx, from, end, f); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}
@@ -96,11 +97,11 @@ func (s *Store) ReadLog(ctx context.Context, from Position, f func(LogBatch) err
 // record is half written or damaged. If the last reading of the log ended at the position from,
 // and nothing was written since, markEnd writes nothing and returns no marker.
 func (s *Store) markEnd(ctx context.Context, from Position) (marker []byte, v logVolume, err error) {
-	if err := s.begin(ctx); err != nil {
+	if err := s.gate.begin(ctx); err != nil {
 		return nil, v, err
 	}
 	m := s.db.Metrics()
-	s.end()
+	s.gate.end()
 	v = logVolume{at: from, bytes: m.WAL.BytesIn, loads: m.Ingest.Count}
 	if s.kept.isAll(v) {
 		return nil, v, nil
@@ -137,8 +138,8 @@ func (k *keptLogs) setAll(v logVolume) {
 const moves = 5
 
 // readLogs reads the logs up to a marker. In all other ways it is like ReadLog.
-func (s *Store) readLogs(ctx context.Context, from Position, marker []byte, f func(LogBatch) error) (next Position, err error) {
-	logs, err := s.allLogs()
+func (k *keptLogs) readLogs(ctx context.Context, from Position, marker []byte, f func(LogBatch) error) (next Position, err error) {
+	logs, err := k.allLogs()
 	if err != nil {
 		return from, err
 	}
@@ -146,11 +147,11 @@ func (s *Store) readLogs(ctx context.Context, from Position, marker []byte, f fu
 		if err := context.Cause(ctx); err != nil {
 			return from, err
 		}
-		if end, known := s.kept.end(l.Num); known && end <= from {
+		if end, known := k.end(l.Num); known && end <= from {
 			continue
 		}
 		newest := i == len(logs)-1
-		end, err := s.readOne(l, &from, marker, f)
+		end, err := k.readOne(l, &from, marker, f)
 		if errors.Is(err, errMarker) {
 			return from, nil
 		}
@@ -158,7 +159,7 @@ func (s *Store) readLogs(ctx context.Context, from Position, marker []byte, f fu
 			return from, err
 		}
 		if !newest {
-			s.kept.note(l.Num, end)
+			k.note(l.Num, end)
 		}
 	}
 	return from, nil
@@ -169,14 +170,14 @@ func (s *Store) readLogs(ctx context.Context, from Position, marker []byte, f fu
 // is not before the position at which the last reading of the log ended, readOne begins
 // there. An archive reads a log in many pieces. Without the recorded place, the reading
 // of each piece would begin at the start of the log.
-func (s *Store) readOne(l wal.LogicalLog, next *Position, marker []byte, f func(LogBatch) error) (end Position, err error) {
-	from := s.kept.place(l.Num, *next)
+func (k *keptLogs) readOne(l wal.LogicalLog, next *Position, marker []byte, f func(LogBatch) error) (end Position, err error) {
+	from := k.place(l.Num, *next)
 	r, err := openLog(l, from.offset)
 	if err != nil {
 		return 0, err
 	}
 	defer func() {
-		s.kept.reached(from)
+		k.reached(from)
 		err = errors.Join(err, r.Close())
 	}()
 	end = from.next
@@ -271,12 +272,12 @@ func isIngest(repr []byte) bool {
 
 // allLogs returns the logs in use and the kept logs, oldest first. Pebble may move a log
 // during the call.
-func (s *Store) allLogs() (wal.Logs, error) {
-	inUse, err := wal.Scan(wal.Dir{FS: s.o.FS, Dirname: s.o.Path})
+func (k *keptLogs) allLogs() (wal.Logs, error) {
+	inUse, err := wal.Scan(wal.Dir{FS: k.o.FS, Dirname: k.o.Path})
 	if err != nil {
 		return nil, err
 	}
-	aside, err := s.asideLogs()
+	aside, err := k.asideLogs()
 	for _, l := range inUse {
 		if _, moved := aside.Get(l.Num); !moved {
 			aside = append(aside, l)
@@ -286,7 +287,7 @@ func (s *Store) allLogs() (wal.Logs, error) {
 	return aside, err
 }
 
-func (s *Store) aside() string { return s.o.FS.PathJoin(s.o.Path, asideFolder) }
+func (k *keptLogs) aside() string { return k.o.FS.PathJoin(k.o.Path, asideFolder) }
 
 func (k *keptLogs) end(n wal.NumWAL) (Position, bool) {
 	k.mu.Lock()
@@ -331,29 +332,29 @@ func (k *keptLogs) note(n wal.NumWAL, end Position) {
 
 // mark commits the batch that fill fills. The batch must change no table.
 func (s *Store) mark(ctx context.Context, fill func(*pebble.Batch) error) (wait func() error, err error) {
-	if err := s.beginWrite(ctx, true); err != nil {
+	if err := s.gate.beginWrite(ctx, true); err != nil {
 		return nil, err
 	}
-	defer s.endWrite()
+	defer s.gate.endWrite()
 	b := s.db.NewBatch()
 	if err := fill(b); err != nil {
 		return nil, err
 	}
-	return s.take(b)
+	return s.commits.take(b)
 }
 
 // ReleaseLogs removes the kept logs that ReadLog has read and that end at or before a position.
 func (s *Store) ReleaseLogs(upTo Position) error {
-	return s.removeAside(func(n wal.NumWAL) bool {
+	return s.wrap("remove logs", s.kept.remove(func(n wal.NumWAL) bool {
 		end, known := s.kept.end(n)
 		return known && end <= upTo
-	})
+	}))
 }
 
 // LimitLogs removes the oldest kept logs until the total size of the remaining logs is at
 // most maxSize bytes. It reports whether it removed any log.
 func (s *Store) LimitLogs(maxSize int64) (removed bool, err error) {
-	logs, err := s.asideLogs()
+	logs, err := s.kept.asideLogs()
 	if err != nil {
 		return false, s.wrap("limit the logs", err)
 	}
@@ -367,7 +368,7 @@ func (s *Store) LimitLogs(maxSize int64) (removed bool, err error) {
 			continue
 		}
 		removed = true
-		if err := s.removeLog(l); err != nil {
+		if err := s.kept.removeLog(l); err != nil {
 			return removed, s.wrap("limit the logs", err)
 		}
 	}
@@ -375,26 +376,26 @@ func (s *Store) LimitLogs(maxSize int64) (removed bool, err error) {
 }
 
 // asideLogs returns the kept logs.
-func (s *Store) asideLogs() (wal.Logs, error) {
-	logs, err := wal.Scan(wal.Dir{FS: s.o.FS, Dirname: s.aside()})
+func (k *keptLogs) asideLogs() (wal.Logs, error) {
+	logs, err := wal.Scan(wal.Dir{FS: k.o.FS, Dirname: k.aside()})
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	return logs, err
 }
 
-func (s *Store) removeAside(gone func(wal.NumWAL) bool) error {
-	logs, err := s.asideLogs()
+func (k *keptLogs) remove(gone func(wal.NumWAL) bool) error {
+	logs, err := k.asideLogs()
 	for _, l := range logs {
 		if gone(l.Num) {
-			err = errors.Join(err, s.removeLog(l))
+			err = errors.Join(err, k.removeLog(l))
 		}
 	}
-	return s.wrap("remove logs", err)
+	return err
 }
 
-func (s *Store) removeLog(l wal.LogicalLog) (err error) {
-	s.kept.forget(l.Num)
+func (k *keptLogs) removeLog(l wal.LogicalLog) (err error) {
+	k.forget(l.Num)
 	for i := range l.NumSegments() {
 		fs, path := l.SegmentLocation(i)
 		err = errors.Join(err, fs.Remove(path))
@@ -402,12 +403,12 @@ func (s *Store) removeLog(l wal.LogicalLog) (err error) {
 	return err
 }
 
-// dropAside removes all kept logs if Options.KeepLogs is not set.
-func (s *Store) dropAside() error {
-	if s.o.ReadOnly || s.o.KeepLogs {
+// drop removes all kept logs if Options.KeepLogs is not set.
+func (k *keptLogs) drop() error {
+	if k.o.ReadOnly || k.o.KeepLogs {
 		return nil
 	}
-	err := s.o.FS.RemoveAll(s.aside())
+	err := k.o.FS.RemoveAll(k.aside())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -140,7 +140,7 @@ func TestLogsFollow(t *testing.T) {
 	if flushes+s.db.Metrics().Flush.Count < 4 {
 		t.Fatal("nothing was flushed")
 	}
-	logs, err := s.asideLogs()
+	logs, err := s.kept.asideLogs()
 	if err != nil || len(logs) > 1 {
 		t.Error("released logs are still there:", logs, err)
 	}

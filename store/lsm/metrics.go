@@ -49,10 +49,10 @@ func (s *Store) Metrics() Metrics {
 		Iterators:   s.m.opened.Load(),
 		Commits:     s.m.commits.Load(),
 	}
-	if s.begin(context.Background()) != nil {
+	if s.gate.begin(context.Background()) != nil {
 		return m
 	}
-	defer s.end()
+	defer s.gate.end()
 	p := s.db.Metrics()
 	m.DiskBytes = p.DiskSpaceUsage()
 	m.CacheHits, m.CacheMisses, m.CacheBytes = p.BlockCache.Hits, p.BlockCache.Misses, p.BlockCache.Size

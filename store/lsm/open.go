@@ -3,6 +3,7 @@ package lsm
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -14,24 +15,24 @@ func (s *Store) open() (err error) {
 		return errors.New("no folder given")
 	}
 	s.disk = s.newDisk()
-	if err := s.acquire(); err != nil {
+	if err := s.folder.acquire(); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			s.release()
+			s.folder.release()
 		}
 	}()
-	if err := s.checkHeader(); err != nil {
+	if err := s.folder.checkHeader(); err != nil {
 		return err
 	}
-	if err := s.findFormat(); err != nil {
+	if err := s.folder.findFormat(); err != nil {
 		return err
 	}
-	if err := s.checkEnding(); err != nil {
+	if err := s.endings.check(); err != nil {
 		return err
 	}
-	if err := errors.Join(s.removeStaleLoads(), s.removeStaleCopies(), s.dropAside()); err != nil {
+	if err := errors.Join(s.folder.removeStale(), s.kept.drop()); err != nil {
 		return err
 	}
 	if err := s.openPebble(); err != nil {
@@ -41,11 +42,11 @@ func (s *Store) open() (err error) {
 		s.o.FS.Remove(s.o.FS.PathJoin(s.o.Path, endingFile)) // void since Pebble wrote a manifest
 	}
 	s.iters.init(s.db, &s.m)
-	s.w.s = s
-	if err := errors.Join(s.checkMark(), s.loadCatalog(), s.writeHeader()); err != nil {
+	s.tables.db = s.db
+	if err := errors.Join(s.checkMark(), s.tables.load(), s.folder.writeHeader()); err != nil {
 		return errors.Join(err, s.endPebble())
 	}
-	s.syncs.start(s)
+	s.commits.syncs.start(s)
 	s.watchSpace()
 	return nil
 }
@@ -83,7 +84,7 @@ func (s *Store) openPebble() error {
 		return err
 	}
 	s.shut = fmt.Errorf("%w: the disk was full when the store was opened: make some space and start again", table.ErrUnavailable)
-	if !s.made {
+	if !s.folder.made {
 		return s.shut
 	}
 	s.disk = s.newDisk()
@@ -135,4 +136,89 @@ func openDB(path string, o *pebble.Options) (db *pebble.DB, err error) {
 	defer o.Cache.Unref()
 	db, err = pebble.Open(path, o)
 	return db, newer(err)
+}
+
+// closePatience bounds each wait for a Pebble database that cannot write.
+const closePatience = 2 * time.Second
+
+// Close waits until running operations have ended and closes the store. Running scans
+// return ErrClosed at their next row. If the disk is full or has failed, Close waits only
+// for a bounded time. In this case, writes that are not on disk yet may be lost.
+func (s *Store) Close() error {
+	var err error
+	s.close.Do(func() {
+		if s.gate.ops.Add(closedBit) == closedBit {
+			close(s.gate.drained)
+		}
+		err = s.closeAll()
+	})
+	return err
+}
+
+func (s *Store) closeAll() error {
+	defer s.folder.release()
+	drained := s.await(s.gate.drained)
+	s.disk.closing()
+	<-s.ended
+	if !drained && !s.await(s.gate.drained) {
+		s.disk.abandon()
+		return s.wrap("close", fmt.Errorf("%w: the disk is full: a write under way was abandoned", table.ErrUnavailable))
+	}
+	s.commits.syncs.stop()
+	s.iters.drain()
+	return s.wrap("close", s.endPebble())
+}
+
+// endPebble closes the database. If the disk refuses writes and closing takes too long,
+// endPebble abandons the database, because Pebble may wait for goroutines that have ended in a
+// failure.
+func (s *Store) endPebble() error {
+	s.disk.closing()
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = s.closePebble()
+	}()
+	if !s.await(ended) {
+		s.disk.abandon()
+		return nil
+	}
+	if s.disk.failed() != nil {
+		return nil
+	}
+	return err
+}
+
+// closePebble closes the database. If everything was written, it writes the ending.
+func (s *Store) closePebble() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	live := int(s.db.Metrics().WAL.Files)
+	if err := s.db.Close(); err != nil || s.o.ReadOnly || s.o.copied || s.shut != nil || s.disk.failed() != nil {
+		return err
+	}
+	if err := s.endings.write(live); err != nil {
+		s.o.Logf("the loss of a log would not be noticed: write %s: %v", endingFile, err)
+	}
+	return nil
+}
+
+// await waits until done is closed. While the disk refuses writes, the wait is bounded.
+// await reports whether done was closed.
+func (s *Store) await(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-s.disk.refusing():
+	}
+	select {
+	case <-done:
+		return true
+	case <-time.After(s.o.patience):
+		return false
+	}
 }

@@ -32,59 +32,62 @@ const purgePatience = 5 * time.Minute
 // Purge implements table.Reclaimer. Commits and reads continue during Purge. A read that
 // takes minutes delays Purge.
 func (s *Store) Purge(ctx context.Context) (err error) {
-	if err := s.beginWrite(ctx, true); err != nil {
+	if err := s.gate.beginWrite(ctx, true); err != nil {
 		return err
 	}
-	s.endWrite()
-	if err := s.begin(ctx); err != nil {
+	s.gate.endWrite()
+	if err := s.gate.begin(ctx); err != nil {
 		return err
 	}
-	defer s.end()
+	defer s.gate.end()
 	defer s.caught(&err)
 	s.disk.renewing.Add(1)
 	defer s.disk.renewing.Add(-1)
 	if err := s.db.Compact(ctx, []byte{0}, []byte{0xff, 0xff, 0xff}, true); err != nil {
 		return s.wrap("purge", err)
 	}
-	if err := s.replaceFiles(ctx); err != nil {
+	if err := (&purge{s}).run(ctx); err != nil {
 		return s.wrap("purge", err)
 	}
-	return s.removeAside(func(wal.NumWAL) bool { return true })
+	return s.wrap("remove logs", s.kept.remove(func(wal.NumWAL) bool { return true }))
 }
 
-// replaceFiles makes Pebble replace its logs and manifests, and waits until Pebble has
+// A purge replaces the files of a store.
+type purge struct{ s *Store }
+
+// run makes Pebble replace its logs and manifests, and waits until Pebble has
 // deleted the old ones. It also waits until Pebble has deleted all tables that were
 // obsolete at the time of the call.
-func (s *Store) replaceFiles(ctx context.Context) error {
+func (p *purge) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, purgePatience, errors.New("somebody reads from files that were to go: try again"))
 	defer cancel()
-	old, err := s.replaceable(nil)
+	old, err := p.replaceable(nil)
 	for err == nil && len(old) > 0 {
-		if err = s.db.Set(purgeKey, []byte{1}, pebble.NoSync); err == nil {
-			err = s.db.Flush()
+		if err = p.s.db.Set(purgeKey, []byte{1}, pebble.NoSync); err == nil {
+			err = p.s.db.Flush()
 		}
 		if err != nil {
 			break
 		}
-		s.iters.refresh()
+		p.s.iters.refresh()
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: left are %s", context.Cause(ctx), strings.Join(old, " "))
 		case <-time.After(purgeGrain):
 		}
-		old, err = s.replaceable(old)
+		old, err = p.replaceable(old)
 	}
 	return err
 }
 
 // replaceable lists all logs, all manifests, and obsolete tables. If old is not nil, it
 // leaves out files that are not in old.
-func (s *Store) replaceable(old []string) (names []string, err error) {
-	all, err := s.o.FS.List(s.o.Path)
+func (p *purge) replaceable(old []string) (names []string, err error) {
+	all, err := p.s.o.FS.List(p.s.o.Path)
 	if err != nil {
 		return nil, err
 	}
-	inUse, err := s.tablesInUse() // read after the folder, because new tables may be added
+	inUse, err := p.tablesInUse() // read after the folder, because new tables may be added
 	for _, name := range all {
 		file := strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "MANIFEST-") ||
 			strings.HasSuffix(name, ".sst") && !inUse[name]
@@ -95,8 +98,8 @@ func (s *Store) replaceable(old []string) (names []string, err error) {
 	return names, err
 }
 
-func (s *Store) tablesInUse() (map[string]bool, error) {
-	levels, err := s.db.SSTables()
+func (p *purge) tablesInUse() (map[string]bool, error) {
+	levels, err := p.s.db.SSTables()
 	names := map[string]bool{}
 	for _, level := range levels {
 		for i := range level {

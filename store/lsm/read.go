@@ -22,8 +22,8 @@ func (h handle) Name() string { return h.name }
 // Table implements table.Store.
 func (s *Store) Table(name string) table.Table { return handle{s, name} }
 
-func (s *Store) table(name string) (*tableInfo, error) {
-	if t := (*s.cat.Load())[name]; t != nil {
+func (c *tableCatalog) table(name string) (*tableInfo, error) {
+	if t := (*c.now.Load())[name]; t != nil {
 		return t, nil
 	}
 	return nil, fmt.Errorf("no table %q", name)
@@ -59,11 +59,11 @@ func (h handle) GetMany(ctx context.Context, rows [][]byte, s table.Select) ([]t
 // get reads rows with one iterator. It reads them in the order of their keys, which makes
 // the seeks cheapest.
 func (h handle) get(ctx context.Context, rows [][]byte, s *table.Select, out []table.Row) error {
-	if err := h.s.begin(ctx); err != nil {
+	if err := h.s.gate.begin(ctx); err != nil {
 		return err
 	}
-	defer h.s.end()
-	t, err := h.s.table(h.name)
+	defer h.s.gate.end()
+	t, err := h.s.tables.table(h.name)
 	if err != nil {
 		return h.s.wrap("get", err)
 	}

@@ -54,10 +54,10 @@ const garbageShare = 8
 // Reclaim implements table.Reclaimer. It rewrites the files of tables with much garbage.
 // Commits continue during Reclaim.
 func (s *Store) Reclaim(ctx context.Context, now bool) error {
-	if err := s.begin(ctx); err != nil {
+	if err := s.gate.begin(ctx); err != nil {
 		return err
 	}
-	defer s.end()
+	defer s.gate.end()
 	share := int64(garbageShare)
 	if now {
 		share = math.MaxInt64 // any amount of garbage is enough
@@ -98,12 +98,12 @@ func (h handle) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error
 // nextKey returns the first row in [from, end) that has a stored key in any group.
 func (h handle) nextKey(ctx context.Context, from, end []byte) (first []byte, err error) {
 	s := h.s
-	if err := s.begin(ctx); err != nil {
+	if err := s.gate.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer s.end()
+	defer s.gate.end()
 	defer damaged(&err)
-	t, err := s.table(h.name)
+	t, err := s.tables.table(h.name)
 	if err != nil {
 		return nil, err
 	}

@@ -46,12 +46,12 @@ type historian struct {
 
 func (x *historian) piece(ctx context.Context) (p table.Past, more bool, err error) {
 	s := x.h.s
-	if err := s.begin(ctx); err != nil {
+	if err := s.gate.begin(ctx); err != nil {
 		return p, false, err
 	}
-	defer s.end()
+	defer s.gate.end()
 	defer damaged(&err)
-	t, err := s.table(x.h.name)
+	t, err := s.tables.table(x.h.name)
 	if err != nil {
 		return p, false, err
 	}

@@ -62,8 +62,8 @@ func (r *Replayer) Finish() (err error) {
 	if err := r.s.db.Flush(); err != nil {
 		return errors.Join(r.s.wrap("restore", err), r.s.Close())
 	}
-	r.s.made = false
-	return errors.Join(r.s.writeHeader(), r.s.Close())
+	r.s.folder.made = false
+	return errors.Join(r.s.folder.writeHeader(), r.s.Close())
 }
 
 // Abandon ends the replay without creating a store.
@@ -72,11 +72,11 @@ func (r *Replayer) Abandon() error { return r.s.Close() }
 // SetRows calls f for each cell that a batch sets in an unversioned table. The argument
 // of f is the key of the cell's row.
 func (s *Store) SetRows(ctx context.Context, repr []byte, name string, f func(row []byte)) error {
-	if err := s.begin(ctx); err != nil {
+	if err := s.gate.begin(ctx); err != nil {
 		return err
 	}
-	defer s.end()
-	t := (*s.cat.Load())[name]
+	defer s.gate.end()
+	t := (*s.tables.now.Load())[name]
 	if t == nil {
 		return nil
 	}

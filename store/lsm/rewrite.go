@@ -143,17 +143,17 @@ func (w *writer) replayColumns(d *delta, v version, cutoff table.Revision, cells
 // Erase implements table.Table.
 func (h handle) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
 	s := h.s
-	if err := s.beginWrite(ctx, true); err != nil {
+	if err := s.gate.beginWrite(ctx, true); err != nil {
 		return err
 	}
-	defer s.endWrite()
+	defer s.gate.endWrite()
 	return s.wrap("erase from "+h.name, h.erase(r, rows))
 }
 
 func (h handle) erase(r table.Revision, rows [][]byte) (err error) {
-	s, w := h.s, &h.s.w
+	s, w := h.s, &h.s.commits.w
 	defer s.caught(&err)
-	t, err := s.table(h.name)
+	t, err := s.tables.table(h.name)
 	if err != nil {
 		return err
 	}

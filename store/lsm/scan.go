@@ -217,11 +217,11 @@ type scan struct {
 // Scan implements table.Table.
 func (h handle) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
 	return func(yield func(table.Row, error) bool) {
-		if err := h.s.begin(ctx); err != nil {
+		if err := h.s.gate.begin(ctx); err != nil {
 			yield(table.Row{}, err)
 			return
 		}
-		defer h.s.end()
+		defer h.s.gate.end()
 		if err := h.scan(ctx, r, &s, yield); err != nil {
 			yield(table.Row{}, h.s.wrap("scan "+h.name, err))
 		}
@@ -229,7 +229,7 @@ func (h handle) Scan(ctx context.Context, r table.Range, s table.Select) iter.Se
 }
 
 func (h handle) scan(ctx context.Context, r table.Range, s *table.Select, yield func(table.Row, error) bool) error {
-	t, err := h.s.table(h.name)
+	t, err := h.s.tables.table(h.name)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (h handle) scan(ctx context.Context, r table.Range, s *table.Select, yield 
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if h.s.closed() {
+		if h.s.gate.closed() {
 			return table.ErrClosed
 		}
 		row := x.current()

@@ -297,7 +297,8 @@ func (x *space) met() (again bool) {
 }
 
 // began and opened are called before and after the opening of Pebble.
-func (x *space) began()  { x.setOpening(true) }
+func (x *space) began() { x.setOpening(true) }
+
 func (x *space) opened() { x.setOpening(false) }
 
 func (x *space) setOpening(b bool) {

@@ -2,9 +2,6 @@ package lsm
 
 import (
 	"cmp"
-	"context"
-	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,36 +67,27 @@ func (o Options) withDefaults() Options {
 // A Store is a folder of tables. It implements table.Store, table.Batcher and
 // table.Bulker.
 type Store struct {
-	o      Options
-	db     *pebble.DB
-	popts  *pebble.Options
-	lock   io.Closer
-	made   bool                      // the header exists
-	format pebble.FormatMajorVersion // format of the files when the store was opened
-	disk   *disk
-	// shut is the reason why a store that was not opened read-only accepts no writes.
-	shut  error
-	ended chan struct{} // closed when watch has returned
-	sync  *pebble.WriteOptions
-	cat   atomic.Pointer[catalog]
-	iters iterPool
-	m     counters
-
-	// writing is held while a writer reads rows and writes their new state. It is a
-	// channel with room for one token, so that a waiting goroutine can give up.
-	writing chan struct{}
-	w       writer // used only while writing is held
-	syncs   syncer
-	garbage garbage
-
-	ops     atomic.Int64 // number of running operations; closedBit is set after Close
-	drained chan struct{}
-	close   sync.Once
-	bulks   atomic.Int64 // counter for the folder names of loads
-	copies  atomic.Int64 // counter for the folder names of copies
+	o       Options
+	folder  folder
+	endings endings
 	kept    keptLogs
-	damaged sync.Map  // paths of damaged files that have been logged
-	begun   []endFile // the newest logs, oldest first
+	gate    gate
+	commits committer
+	reports reports
+	db      *pebble.DB
+	popts   *pebble.Options
+	disk    *disk
+	tables  tableCatalog
+	iters   iterPool
+	garbage garbage
+	m       counters
+	// shut is the reason why a store that was not opened read-only accepts no writes.
+	shut   error
+	ended  chan struct{} // closed when watch has returned
+	sync   *pebble.WriteOptions
+	close  sync.Once
+	bulks  atomic.Int64 // counter for the folder names of loads
+	copies atomic.Int64 // counter for the folder names of copies
 }
 
 var (
@@ -109,7 +97,10 @@ var (
 
 // Open opens or creates the store in a folder.
 func Open(o Options) (*Store, error) {
-	s := &Store{o: o.withDefaults(), writing: make(chan struct{}, 1), drained: make(chan struct{})}
+	s := &Store{o: o.withDefaults()}
+	s.folder.o, s.kept.o, s.endings.folder = &s.o, &s.o, &s.folder
+	s.gate = gate{s: s, writing: make(chan struct{}, 1), drained: make(chan struct{})}
+	s.commits.s, s.commits.w.s, s.reports.s = s, s, s
 	s.sync = pebble.Sync
 	if s.o.NoSync {
 		s.sync = pebble.NoSync
@@ -127,9 +118,9 @@ func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 		Cache:                       pebble.NewCache(s.o.Cache),
 		Comparer:                    comparer,
 		FS:                          s.disk,
-		FormatMajorVersion:          s.format,
+		FormatMajorVersion:          s.folder.format,
 		Logger:                      (*logger)(s),
-		EventListener:               s.events(),
+		EventListener:               s.reports.events(),
 		MemTableSize:                s.o.MemTable,
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
@@ -158,84 +149,3 @@ func (s *Store) pebbleOptions(readOnly bool) *pebble.Options {
 
 // String returns the folder's path.
 func (s *Store) String() string { return s.o.Path }
-
-const closedBit = 1 << 62
-
-// begin counts a running operation, so that Close waits for it. It returns an error if
-// the store is closed.
-func (s *Store) begin(ctx context.Context) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	for {
-		n := s.ops.Load()
-		if n&closedBit != 0 {
-			return fmt.Errorf("store %s: %w", s, table.ErrClosed)
-		}
-		if s.ops.CompareAndSwap(n, n+1) {
-			return nil
-		}
-	}
-}
-
-func (s *Store) end() {
-	if s.ops.Add(-1) == closedBit {
-		close(s.drained) // called at most once, because no operation begins after Close
-	}
-}
-
-func (s *Store) closed() bool { return s.ops.Load()&closedBit != 0 }
-
-// beginWrite counts a running operation, as begin does, and acquires the right to write.
-// An urgent operation may use the reserve of a full disk.
-func (s *Store) beginWrite(ctx context.Context, urgent bool) error {
-	if err := s.begin(ctx); err != nil {
-		return err
-	}
-	err := s.acquireWrite(ctx, urgent)
-	if err != nil {
-		s.end()
-	}
-	return s.wrap("write", err)
-}
-
-// acquireWrite acquires the right to write.
-func (s *Store) acquireWrite(ctx context.Context, urgent bool) error {
-	for {
-		if err := s.writable(urgent); err != nil {
-			return err
-		}
-		select {
-		case s.writing <- struct{}{}:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-s.disk.refuses(urgent):
-		}
-	}
-}
-
-// Refuses implements table.Refuser.
-func (s *Store) Refuses() error { return s.writable(false) }
-
-// writable returns nil if the store accepts writes now, and otherwise the reason why not.
-func (s *Store) writable(urgent bool) error {
-	err := s.shut
-	switch {
-	case s.o.ReadOnly:
-		err = fmt.Errorf("%w: opened read-only", table.ErrUnavailable)
-	case s.o.Follow:
-		err = fmt.Errorf("%w: %w", table.ErrUnavailable, ErrFollows)
-	case err == nil:
-		err = s.disk.writable(urgent)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", table.ErrRefused, err)
-	}
-	return nil
-}
-
-func (s *Store) endWrite() {
-	<-s.writing
-	s.end()
-}

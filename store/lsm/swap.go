@@ -78,11 +78,11 @@ func (w *writer) removeGroup(prefix []byte) error {
 // Swap implements table.Table.
 func (h handle) Swap(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, error) {
 	s := h.s
-	if err := s.beginWrite(ctx, true); err != nil {
+	if err := s.gate.beginWrite(ctx, true); err != nil {
 		return false, err
 	}
 	wait, ok, err := h.swap(row, f, q, old, cells)
-	s.endWrite()
+	s.gate.endWrite()
 	if err != nil || !ok {
 		return false, s.wrap("swap in "+h.name, err)
 	}
@@ -94,7 +94,7 @@ func (h handle) Swap(ctx context.Context, row []byte, f table.Family, q, old []b
 
 func (h handle) swap(row []byte, f table.Family, q, old []byte, cells []table.Cell) (wait func() error, ok bool, err error) {
 	s := h.s
-	t, err := s.table(h.name)
+	t, err := s.tables.table(h.name)
 	if err != nil {
 		return nil, false, err
 	}
@@ -112,18 +112,18 @@ func (h handle) swap(row []byte, f table.Family, q, old []byte, cells []table.Ce
 	if err := checkCells(t, cells); err != nil {
 		return nil, false, err
 	}
-	now, err := s.value(appendColumn(nil, appendImage(nil, t.id, t.byFamily[f].name, row), f, q))
+	now, err := h.value(appendColumn(nil, appendImage(nil, t.id, t.byFamily[f].name, row), f, q))
 	if err != nil || !bytes.Equal(now, old) {
 		return nil, false, err
 	}
-	wait, err = s.commit(table.Batch{Writes: []table.Write{{Table: h.name, Mutations: []table.Mutation{{Row: row, Cells: cells}}}}})
+	wait, err = s.commits.commit(table.Batch{Writes: []table.Write{{Table: h.name, Mutations: []table.Mutation{{Row: row, Cells: cells}}}}})
 	return wait, err == nil, err
 }
 
 // value returns the value of a cell of an unversioned table, or nil if the cell does not
 // exist.
-func (s *Store) value(key []byte) ([]byte, error) {
-	v, c, err := s.db.Get(key)
+func (h handle) value(key []byte) ([]byte, error) {
+	v, c, err := h.s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}

@@ -32,7 +32,7 @@ type sink interface {
 }
 
 // A writer converts deltas into keys. A load has writers of its own. The writer of the
-// store may be used only by the goroutine that holds Store.writing.
+// store may be used only by the goroutine that holds the right to write.
 type writer struct {
 	s     *Store
 	view  readView // the state that the writer builds on: all revisions if view.view is nil
@@ -306,60 +306,6 @@ func checkCells(t *tableInfo, cells []table.Cell) error {
 
 var errRevision = errors.New("revision 0, or more than 63 bits")
 
-// fill reads the rows that a batch changes and writes their new keys to pb.
-func (s *Store) fill(pb *pebble.Batch, b *table.Batch) (err error) {
-	w := &s.w
-	w.reset(b.Revision, b.View)
-	if w.it, err = s.iters.get(0); err != nil {
-		return err
-	}
-	defer func() {
-		s.iters.put(w.it)
-		s.m.written.Add(w.n)
-		s.m.seeks.Add(w.seeks)
-		w.it, w.n, w.seeks = nil, 0, 0
-		w.clear()
-	}()
-	w.out = pb
-	for _, x := range b.Writes {
-		t, err := s.table(x.Table)
-		if err != nil {
-			return err
-		}
-		if t.spec.Unversioned {
-			err = w.replace(t, x.Mutations)
-		} else if b.Revision == 0 || b.Revision > maxRevision {
-			err = errRevision
-		} else {
-			err = w.take(t, x.Mutations)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	w.deltas = mergeDeltas(w.deltas)
-	for i := range w.deltas {
-		if err := w.update(&w.deltas[i]); err != nil {
-			return err
-		}
-	}
-	if err := w.joinAll(b.Joined); err != nil {
-		return err
-	}
-	if b.Last == nil {
-		return nil
-	}
-	last := b.Last(table.Found{
-		Over:   rowsOf(w.deltas, func(d *delta) bool { return d.over }),
-		Beside: rowsOf(w.deltas, func(d *delta) bool { return d.beside }),
-	})
-	t, err := s.table(last.Table)
-	if err != nil {
-		return err
-	}
-	return w.replace(t, last.Mutations)
-}
-
 // rowsOf returns the rows of those deltas for which the function wanted returns true.
 func rowsOf(ds []delta, wanted func(*delta) bool) (rows []table.Rows) {
 	for i := range ds {
@@ -382,11 +328,11 @@ func rowsOf(ds []delta, wanted func(*delta) bool) (rows []table.Rows) {
 
 // Apply implements table.Table.
 func (h handle) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
-	t, err := h.s.table(h.name)
+	t, err := h.s.tables.table(h.name)
 	if err == nil && t.spec.Unversioned {
 		err = fmt.Errorf("table %q is unversioned: use Swap", h.name)
 	}
-	if err != nil && !h.s.closed() {
+	if err != nil && !h.s.gate.closed() {
 		return h.s.wrap("apply", err)
 	}
 	wait, err := h.s.Commit(ctx, table.Batch{Revision: r, Writes: []table.Write{{Table: h.name, Mutations: ms}}})

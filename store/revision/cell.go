@@ -207,7 +207,7 @@ const mergeVersion = 2
 
 // Archive returns the fields of the cell that are kept after the slot is freed.
 func (c *Cell) Archive() Archive {
-	return Archive{c.First, c.Head, c.Merge, c.Void, c.Undecided, c.Late}
+	return Archive{c.First, c.Head, c.Merge, c.Void, c.Undecided, c.Late} //rule:R3-exceptions
 }
 
 // Append encodes the archive.

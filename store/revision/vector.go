@@ -44,7 +44,7 @@ func NewVector(cells map[Slot]Cell, archives map[Slot][]Archive) *Vector {
 	v.low = v.stable
 	for i := range v.slots {
 		if c := &v.slots[i].cell; c.State != Free && c.Kind == Server {
-			v.low = min(v.low, below(c.Void))
+			v.low = min(v.low, below(c.Void)) //rule:low-void
 		}
 	}
 	v.settled = v.settledAt(func(m table.Revision) bool {
@@ -73,8 +73,8 @@ func (v *Vector) count(s *slot) {
 	if c.State == Free || c.Kind == Branch {
 		return
 	}
-	v.max = max(v.max, c.Head, last(c.Late))
-	v.stable = min(v.stable, c.Head, below(c.Undecided))
+	v.max = max(v.max, c.Head, last(c.Late))             //rule:late-max
+	v.stable = min(v.stable, c.Head, below(c.Undecided)) //rule:low-undecided
 	if c.State != Closed {
 		v.decided = min(v.decided, c.Head, below(c.Undecided))
 	}
@@ -119,7 +119,7 @@ func (v *Vector) Visible(r table.Revision) bool {
 		return false
 	}
 	c := &s.cell
-	if c.State == Free || r < c.First {
+	if c.State == Free || r < c.First { //rule:incarnation
 		return s.archived(r)
 	}
 	if c.Kind == Branch && !v.merged(c) {

@@ -111,7 +111,7 @@ const (
 // Shows reports whether a state shows r. The parameter state is the revision of that state. The
 // revision r must be committed.
 func (k *Keep) Shows(state, r Revision) bool {
-	return r <= state && (k.ShownBy == nil || k.ShownBy(r) <= state)
+	return r <= state && (k.ShownBy == nil || k.ShownBy(r) <= state) //rule:checkpoint-branches
 }
 
 func (k *Keep) standing(r, horizon Revision) standing {

@@ -1,13 +1,13 @@
 package txn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"iter"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -54,141 +54,7 @@ func (b *Branch) Name() string { return b.name }
 // CreateBranch makes a branch of the newest state, which includes every commit that any
 // server had made when CreateBranch was called.
 func (db *DB) CreateBranch(ctx context.Context, name string) (*Branch, error) {
-	return db.branches.createBranch(ctx, name)
-}
-
-func (e *cluster) createBranch(ctx context.Context, name string) (*Branch, error) {
-	db := e.db
-	if err := db.gate.enter(ctx, false); err != nil {
-		return nil, err
-	}
-	defer db.gate.leave()
-	w, err := e.holder() // if this server has no slot, fail before waiting
-	if err != nil {
-		return nil, err
-	}
-	if err := e.awaitRead(ctx); err != nil {
-		return nil, err
-	}
-	// This snapshot protects the base, and the marks above the base, from collection
-	// until the branch's cell protects them.
-	held := db.Snapshot()
-	defer held.Close()
-	// If a server has fallen silent, other servers recover its slot within two leases.
-	// The recovery decides the commits of the silent server.
-	base, err := e.within(ctx, max(2*db.o.Lease, pastPatience), held.max)
-	if err != nil {
-		return nil, cmp.Or(canceled(ctx), fmt.Errorf("%w: making the branch %s: %w", ErrConflict, name, err))
-	}
-	if base, err = db.admit(ctx, base); err != nil {
-		return nil, err
-	}
-	defer base.Close()
-	return w.createBranch(ctx, name, base.max)
-}
-
-func (w *writer) createBranch(ctx context.Context, name string, base table.Revision) (*Branch, error) {
-	for {
-		heads, err := w.readHeads(ctx)
-		if err != nil {
-			return nil, err
-		}
-		slot, err := freeBranch(heads.Vector, name)
-		if err != nil {
-			return nil, err
-		}
-		old := heads.Cell(slot)
-		c := revision.Cell{
-			Kind: revision.Branch, State: revision.Recovering, Incarnation: old.Incarnation + 1,
-			Sequence: old.Sequence, Oldest: base, Base: base, Horizon: base, Owner: name,
-		}
-		at := &branchCell{slot: slot, heads: heads, cell: old, raw: heads.Raw(slot)}
-		if c.First, err = w.branchID(at); err != nil {
-			return nil, err
-		}
-		c.Head = c.First
-		done, err := w.swapBranch(ctx, at, c)
-		if err != nil {
-			return nil, fmt.Errorf("%w: making the branch %s: %w", ErrUnknown, name, err)
-		}
-		if !done {
-			continue // another server claimed the slot
-		}
-		return w.openBranch(ctx, at)
-	}
-}
-
-// openBranch opens a branch whose cell was just made. The swap that makes the cell may
-// reach the store late, when the base is no longer protected from collection. So only
-// the server that made the cell opens the branch: it knows that its snapshot has
-// protected the base until now. If that server does not open the branch, other servers
-// discard the branch.
-func (w *writer) openBranch(ctx context.Context, c *branchCell) (*Branch, error) {
-	b := &Branch{w.e.db, c.slot, c.cell.Incarnation, c.cell.Owner}
-	// Two servers may be making branches of the same name. Each server writes its cell
-	// before it reads the heads. So at least one server finds the other's cell and gives
-	// up.
-	heads, err := w.readHeads(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if isTaken(heads.Vector, c.slot, b.name) {
-		_, err := w.closeBranch(ctx, c)
-		return nil, errors.Join(fmt.Errorf("%w: %s", ErrBranchExists, b.name), err)
-	}
-	_, err = w.reopen(ctx, c)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: making the branch %s: %w", ErrUnknown, b.name, err)
-	case c.cell.Incarnation != b.incarnation || !inProgress(c.cell):
-		return nil, fmt.Errorf("%w: making the branch %s took too long", ErrConflict, b.name)
-	}
-	return b, w.e.awaitChange(ctx)
-}
-
-// awaitChange waits until this server shows its own change of a branch's cell. The change
-// is already durable.
-func (e *cluster) awaitChange(ctx context.Context) error {
-	if err := e.awaitRead(ctx); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
-	}
-	return nil
-}
-
-// freeBranch returns a free slot for a new branch. It returns an error if the name is taken, or
-// if there are too many branches or cells of branches.
-func freeBranch(heads *revision.Vector, name string) (free revision.Slot, err error) {
-	cells, branches := 0, 0
-	for _, s := range heads.Slots() {
-		c := heads.Cell(s)
-		switch {
-		case !s.IsBranch():
-			continue
-		case c.State == revision.Free:
-			free = s
-		case isNamed(c, name):
-			return 0, fmt.Errorf("%w: %s", ErrBranchExists, name)
-		case c.State != revision.Merged && c.State != revision.Closed:
-			branches++
-		}
-		cells++
-	}
-	switch {
-	case branches >= MaxBranches:
-		return 0, fmt.Errorf("%w: %d, the most that there may be", ErrBranches, branches)
-	case free != 0:
-		return free, nil
-	case cells >= maxBranchCells:
-		return 0, fmt.Errorf("%w, which began before %d others were merged or discarded: merge or discard the oldest one first", ErrBranches, cells-branches)
-	}
-	return revision.FirstBranch + revision.Slot(cells), nil
-}
-
-// inProgress reports whether c is the cell of a branch that was opened and is neither merged
-// nor discarded. A branch that is being made is not in progress yet.
-func inProgress(c revision.Cell) bool {
-	return c.Kind == revision.Branch &&
-		(c.State == revision.Open || c.State == revision.Frozen || c.State == revision.Merging || c.State == revision.Parked)
+	return db.branches.create(ctx, name)
 }
 
 // unbranched returns an error if there are branches that are neither merged nor discarded.
@@ -246,7 +112,29 @@ func (b *Branch) snapshot(ctx context.Context, v *revision.Vector) (*Snapshot, e
 		db: b.db, view: &branchView{v, b.slot, own, c.Base}, heads: v, branch: b,
 		max: max(c.Base, c.Head), low: min(c.Base, v.Low()),
 	}
-	return b.db.admit(ctx, s)
+	return b.db.admitPast(ctx, s)
+}
+
+// At is like Snapshot, but returns the state that the branch had when r was its newest
+// commit.
+func (b *Branch) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
+	now := b.db.Snapshot()
+	defer now.Close()
+	if err := now.unreadable(); err != nil {
+		return nil, err
+	}
+	s, err := b.snapshot(ctx, now.heads)
+	if err != nil {
+		return nil, err
+	}
+	v := s.view.(*branchView)
+	if r < v.base || r > max(v.base, v.own.Head) {
+		s.Close()
+		return nil, fmt.Errorf("%w: %s is not a state of the branch %s", ErrRevision, r, b.name)
+	}
+	v.own.Head = min(v.own.Head, r)
+	s.max = max(v.base, v.own.Head)
+	return s, nil
 }
 
 // A branchView is the table.View of a branch: it shows what the branch's base shows and
@@ -287,255 +175,154 @@ func (v *branchView) Swept(r table.Revision) bool { return v.vector.Swept(r) }
 // Frontier returns nil, because nobody follows the changes of a branch.
 func (v *branchView) Frontier() revision.Frontier { return nil }
 
-// A branchCell is the cell of a branch in one reading of the heads.
-type branchCell struct {
-	slot  revision.Slot
-	heads *journal.Heads
-	cell  revision.Cell
-	raw   []byte
-}
-
-// readBranch reads the heads, and returns the branch's cell in them.
-func (w *writer) readBranch(ctx context.Context, b *Branch) (*branchCell, error) {
-	heads, err := w.readHeads(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c := &branchCell{b.slot, heads, heads.Cell(b.slot), heads.Raw(b.slot)}
-	if c.cell.Incarnation != b.incarnation || !inProgress(c.cell) {
-		return nil, fmt.Errorf("%w: %s", ErrBranch, b.name)
-	}
-	return c, nil
-}
-
-// isBusy reports whether a commit in the branch, or the merge of the branch, is under way.
-func (c *branchCell) isBusy() bool {
-	return c.cell.State == revision.Frozen || c.cell.State == revision.Merging || len(c.cell.Undecided) > 0
-}
-
-// awaitFree waits until the branch whose cell is c is no longer busy. It stops waiting
-// when the cell has not changed for two leases. Within that time, other servers normally
-// end what a silent server has left half done. random spreads out the attempts of
-// several callers. The caller draws random before it calls awaitFree, so that a
-// simulation can be repeated: one reading of the heads wakes many callers, and the order
-// in which they run varies.
-func (e *cluster) awaitFree(ctx context.Context, c *branchCell, random uint64) error {
-	now, since := *c, time.Now()
-	for try := 0; now.isBusy() && time.Since(since) < 2*e.db.o.Lease; try++ {
-		if err := awaitEvent(ctx, nil, jittered(min(time.Millisecond<<min(try, 8), e.db.o.Poll), random)); err != nil {
-			return err
-		}
-		if err := e.awaitRead(ctx); err != nil {
-			return err
-		}
-		if cell := e.shown().Cell(c.slot); cell.Token != now.cell.Token {
-			now.cell, since = cell, time.Now()
-		}
-	}
-	return nil
-}
-
-// swapBranch replaces the cell c of a branch with a new cell. If another server has changed
-// the cell since c was read, swapBranch leaves the cell as it is. In both cases swapBranch
-// sets c to the cell that the store has now. done reports whether that cell is the new cell.
-// Even if done is false, the swap may have taken place: another server may have changed the
-// cell again. Every change has a token and a sequence number of its own, so the bytes of a
-// cell never repeat, and a swap from outdated bytes fails.
-func (w *writer) swapBranch(ctx context.Context, c *branchCell, next revision.Cell) (done bool, err error) {
-	next.Sequence++
-	next.Token = w.e.db.o.random()
-	var now []byte
-	err = w.step(ctx, func(ctx context.Context) error {
-		done, now, err = w.e.db.log.SwapHead(ctx, c.slot, c.raw, next.Append(nil))
-		return err
-	})
-	if err != nil {
-		return false, err
-	}
-	c.raw = now
-	c.cell, err = revision.DecodeCell(now)
-	return done, err
-}
-
-// branchID allocates the next revision of a branch. The revision is above every revision
-// that the branch or this server has seen.
-func (w *writer) branchID(c *branchCell) (table.Revision, error) {
-	if err := w.e.drifted(); err != nil {
-		return 0, err
-	}
-	clock := revision.NewClock(c.slot, w.e.wall)
-	clock.Observe(max(c.heads.Max(), w.clock.Last(), c.cell.Head, c.cell.Limit, c.cell.First))
-	return clock.Next()
-}
-
-// Discard closes the branch. Nobody sees its commits from then on, and later their cells
-// are removed.
-func (b *Branch) Discard(ctx context.Context) error { return b.db.branches.discardBranch(ctx, b) }
-
-func (e *cluster) discardBranch(ctx context.Context, b *Branch) error {
-	for {
-		w, err := e.holder()
-		if err != nil {
-			return err
-		}
-		c, err := w.readBranch(ctx, b)
-		if err != nil {
-			return err
-		}
-		if c.cell.State == revision.Merging {
-			return fmt.Errorf("%w: %s is being merged", ErrConflict, b.name)
-		}
-		if _, err := w.closeBranch(ctx, c); err != nil {
-			return fmt.Errorf("%w: discarding %s: %w", ErrUnknown, b.name, err)
-		}
-		switch {
-		case c.cell.Incarnation != b.incarnation || c.cell.State == revision.Free || c.cell.State == revision.Merged:
-			return fmt.Errorf("%w: discarding %s", ErrUnknown, b.name)
-		case c.cell.State == revision.Closed:
-			return e.awaitChange(ctx)
-		}
-	}
-}
-
-// closeBranch replaces a branch's cell with a closed one, which shows none of the branch's
-// commits.
-func (w *writer) closeBranch(ctx context.Context, c *branchCell) (done bool, err error) {
-	next := c.cell
-	next.State, next.Head, next.Limit = revision.Closed, 0, max(next.Head, next.LastUndecided())
-	next.Undecided = nil
-	return w.swapBranch(ctx, c, next)
-}
-
 // Update runs fn on a transaction in the branch and commits what fn wrote there, as
 // [DB.Update] does on the trunk. If another server commits in the branch at the same
 // time, one of the two servers runs its fn again. fn must not make, change, merge or end a
 // branch: on a store of one server such a call would wait until its context ends.
 func (b *Branch) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
-	return b.db.branches.updateBranch(ctx, b, fn)
+	return b.db.branches.update(ctx, b, fn)
 }
 
-func (e *cluster) updateBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (table.Revision, error) {
-	for try := range b.db.o.Attempts {
-		w, err := e.holder()
+// Merge makes the branch visible by one commit. If the branch conflicts with commits of the
+// trunk, Merge returns a ClashError.
+func (b *Branch) Merge(ctx context.Context, message []byte) (table.Revision, error) {
+	return b.db.branches.merge(ctx, b, message)
+}
+
+// Clashes returns the conflicts that keep the branch from being merged now. It changes
+// nothing.
+func (b *Branch) Clashes(ctx context.Context) ([]Clash, error) {
+	return b.db.branches.clashes(ctx, b)
+}
+
+// Discard closes the branch. Nobody sees its commits from then on, and later their cells
+// are removed.
+func (b *Branch) Discard(ctx context.Context) error { return b.db.branches.discard(ctx, b) }
+
+// An open branch needs the marks and the history since its base, so a branch that nobody
+// ends would hold back garbage collection for ever. A parked branch does not hold it
+// back: only the branch's own commits and the state at its base are kept. A parked branch
+// can still be read, so its changes can be made again in a new branch.
+
+// Park makes the branch refuse commits and merges, and lets garbage collection remove the
+// history since its base. On a shared store, Park returns ErrConflict if the branch is being
+// merged, or if a commit in the branch is under way.
+func (b *Branch) Park(ctx context.Context) error { return b.db.branches.park(ctx, b) }
+
+// changeable returns ErrParked if c, the branch's cell, says that the branch is parked.
+func (b *Branch) changeable(c *revision.Cell) error {
+	if c.State != revision.Parked {
+		return nil
+	}
+	return fmt.Errorf("%w: %s began at %s, and the history since then is no longer kept: rebase or discard it",
+		ErrParked, b.name, c.Base.Time().UTC().Format(time.RFC3339))
+}
+
+// Rename replaces the name of the branch.
+func (b *Branch) Rename(ctx context.Context, name string) error {
+	err := b.db.branches.rename(ctx, b, name)
+	if err == nil {
+		b.name = name
+	}
+	return err
+}
+
+// A BranchInfo describes a branch as it is in one state of the store.
+type BranchInfo struct {
+	Base    table.Revision // the newest revision of the trunk that the branch shows
+	First   table.Revision // the revision at which the branch was made; all its commits are newer
+	Head    table.Revision // the branch's newest commit, even if it is void; First if there is none
+	Merging bool           // the branch is frozen, or its merge is not decided
+	Parked  bool           // the branch is parked, so it cannot be merged (see Park)
+}
+
+// Info describes the branch.
+func (b *Branch) Info() (BranchInfo, error) {
+	c, err := b.shown()
+	if err != nil {
+		return BranchInfo{}, err
+	}
+	return BranchInfo{c.Base, c.First, c.Head, c.State == revision.Frozen || c.State == revision.Merging, c.State == revision.Parked}, nil
+}
+
+// shown returns the branch's cell in the newest state that this server shows.
+func (b *Branch) shown() (revision.Cell, error) {
+	v := b.db.current.Load().heads
+	if v == nil || v.Cell(b.slot).Incarnation != b.incarnation || !isShownInProgress(v, b.slot) {
+		return revision.Cell{}, fmt.Errorf("%w: %s", ErrBranch, b.name)
+	}
+	return v.Cell(b.slot), nil
+}
+
+// Commits streams the records of the branch's own commits, the oldest first.
+func (b *Branch) Commits(ctx context.Context) iter.Seq2[*journal.Record, error] {
+	return func(yield func(*journal.Record, error) bool) {
+		c, err := b.shown()
 		if err != nil {
-			return 0, err
+			yield(nil, err)
+			return
 		}
-		r, met, err := w.tryInBranch(ctx, b, fn)
-		if met == nil || err != nil {
-			return r, err
-		}
-		random := e.db.o.random()
-		if err := e.awaitFree(ctx, met, random); err != nil {
-			return 0, err
-		}
-		if err := awaitEvent(ctx, nil, jittered(min(time.Millisecond<<min(try, 8), e.db.o.Lease/4), random)); err != nil {
-			return 0, err
+		own := c.Archive()
+		for rec, err := range b.db.log.Scan(ctx, b.slot, own.First, own.Head) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if own.Shows(rec.Revision) && !yield(&rec, nil) {
+				return
+			}
 		}
 	}
-	return 0, fmt.Errorf("%w after %d attempts in the branch %s", ErrConflict, b.db.o.Attempts, b.name)
 }
 
-// tryInBranch runs fn on the newest state of the branch and commits what fn wrote. If the
-// branch is busy, or if another commit was quicker, tryInBranch returns the branch's cell in
-// met.
-func (w *writer) tryInBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (r table.Revision, met *branchCell, err error) {
-	if err := b.db.gate.enter(ctx, false); err != nil {
-		return 0, nil, err
-	}
-	defer b.db.gate.leave()
-	c, err := w.readBranch(ctx, b)
-	if err != nil {
-		return 0, nil, err
-	}
-	if err := b.changeable(&c.cell); err != nil {
-		return 0, nil, err
-	}
-	if c.isBusy() {
-		return 0, c, nil
-	}
-	s, err := b.snapshot(ctx, c.heads.Vector)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer s.Close()
-	w.clock.Observe(s.max) // so that the transaction's stamp is above every revision that the transaction sees
-	tx := &Tx{db: b.db, snapshot: s}
-	if err := fn(tx); err != nil {
-		return 0, nil, err
-	}
-	if tx.refused != nil {
-		return 0, nil, tx.refused
-	}
-	if tx.empty() {
-		return s.max, nil, nil
-	}
-	if r, err = w.branchID(c); err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
-	}
-	tx.fillIn(r)
-	return w.commitInBranch(ctx, tx, c, r)
+// MayHaveChanged returns the ids, out of the given ids, that the records of the branch's
+// commits may list. The result contains every given id that a record lists. It may also
+// contain ids that no record lists.
+func (b *Branch) MayHaveChanged(ctx context.Context, ids iter.Seq[entry.ID]) ([]entry.ID, error) {
+	return b.db.branches.mayHaveChanged(ctx, b, ids)
 }
 
-// commitInBranch commits a transaction in a branch. It first reserves the revision in the
-// branch's cell. Then it writes the journal row, the cells and the marks. Last, it publishes
-// the revision in the branch's cell. If the cell does not change for a whole lease, other
-// servers make the revision void, and publishing fails.
-func (w *writer) commitInBranch(ctx context.Context, tx *Tx, c *branchCell, r table.Revision) (_ table.Revision, met *branchCell, err error) {
-	reserved := c.cell
-	reserved.Undecided = []table.Revision{r}
-	if done, err := w.swapBranch(ctx, c, reserved); err != nil || !done {
-		return 0, c, err
-	}
-	// A client that stops waiting must not leave half a commit.
-	ctx = context.WithoutCancel(ctx)
-	p := &pendingCommit{rec: tx.record(r)}
-	p.rec.State, p.rec.Token = journal.Committed, w.e.db.o.random()
-	for _, m := range tx.markRows {
-		if !slices.Contains(p.rec.Marked, m.table) {
-			p.rec.Marked = append(p.rec.Marked, m.table)
+// Rows streams the keys of the rows of a table that the branch's commits wrote or marked.
+func (b *Branch) Rows(ctx context.Context, name string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		c, err := b.shown()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for rec, err := range b.db.log.Lists(ctx, b.slot, c.First, c.Head) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, t := range rec.Rows {
+				for _, key := range t.Keys {
+					if t.Table == name && !yield(key, nil) {
+						return
+					}
+				}
+			}
 		}
 	}
-	writes := withMarks(tx.batch(), tx.markRows, c.slot)
-	err = w.renewing(ctx, c, func(ctx context.Context) error {
-		if err := w.begin(ctx, p, writes); err != nil {
-			return err
-		}
-		return w.apply(ctx, p, writes)
-	})
-	if err != nil {
-		w.voidReserved(ctx, c, p.rec)
-		if errors.Is(err, errTaken) {
-			return 0, c, nil
-		}
-		return 0, nil, fmt.Errorf("commit in a branch: %w", err)
-	}
-	published := c.cell
-	published.Head, published.Undecided = r, nil
-	_, err = w.swapBranch(ctx, c, published)
-	own := c.cell.Archive()
-	switch {
-	case err != nil:
-		return 0, nil, fmt.Errorf("%w: publishing %s: %w", ErrUnknown, r, err)
-	case c.cell.Incarnation != published.Incarnation || !inProgress(c.cell) && c.cell.State != revision.Merged:
-		return 0, nil, fmt.Errorf("%w: publishing %s: the branch has ended", ErrUnknown, r)
-	case !own.Shows(r):
-		return 0, c, nil // another server made r void
-	}
-	return r, nil, w.e.awaitChange(ctx)
 }
 
-// voidReserved voids the revision that a branch's cell reserves, and removes the cells of that
-// revision from the store. The revision stays void for as long as the branch exists, because
-// some of its cells may still land later.
-func (w *writer) voidReserved(ctx context.Context, c *branchCell, rec *journal.Record) {
-	next := c.cell
-	next.Void = append(slices.Clone(next.Void), next.Undecided...)
-	next.Head, next.Undecided = max(next.Head, next.LastUndecided()), nil
-	done, err := w.swapBranch(ctx, c, next)
-	if err == nil && done && rec != nil {
-		err = w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Erase(ctx, rec) })
+// Trunk returns the newest revision of the trunk that s shows. If s is a state of a branch,
+// Trunk returns the branch's base. Otherwise it returns the revision of s.
+func (s *Snapshot) Trunk() table.Revision {
+	if v, ok := s.view.(*branchView); ok {
+		return v.base
 	}
-	if err != nil {
-		w.e.db.o.Log.Debug("a commit in a branch is left to be made void", "branch", c.cell.Owner, "error", err)
+	return s.max
+}
+
+// InBranch reports whether s is a state of a branch.
+func (s *Snapshot) InBranch() bool { return s.branch != nil }
+
+// Record returns the journal's record of a commit, without the list of its rows. If the
+// journal has no such record, Record returns a record whose state is journal.None.
+func (db *DB) Record(ctx context.Context, r table.Revision) (journal.Record, error) {
+	for rec, err := range db.log.Scan(ctx, revision.SlotOf(r), r-1, r) {
+		return rec, err
 	}
+	return journal.Record{}, nil
 }

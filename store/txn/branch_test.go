@@ -420,7 +420,7 @@ func testBranchHelp(t *testing.T, b *branchTest) {
 		}
 		next := c.cell
 		change(&next)
-		if done, err := w.swapBranch(ctx, c, next); !done || err != nil {
+		if done, err := c.swap(ctx, next); !done || err != nil {
 			t.Fatal(done, err)
 		}
 	}
@@ -501,7 +501,7 @@ func TestRenameOfParked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if done, err := w.setNames(ctx, c, "staging"+nameSeparator+"renamed"); !done {
+		if done, err := c.setNames(ctx, "staging"+nameSeparator+"renamed"); !done {
 			t.Fatal("the first swap:", err)
 		}
 		if _, err := b.db[1].CreateBranch(ctx, "renamed"); !errors.Is(err, ErrBranchExists) {

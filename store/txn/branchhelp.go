@@ -30,7 +30,7 @@ func (o *others) helpBranches(w *writer) {
 	w.e.done.Go(func() {
 		defer o.helping.Store(false)
 		for _, s := range due {
-			if err := w.help(w.e.background, &branchCell{s, heads, heads.Cell(s), heads.Raw(s)}, silent[s]); err != nil && w.e.background.Err() == nil {
+			if err := w.branchCell(heads, s).help(w.e.background, silent[s]); err != nil && w.e.background.Err() == nil {
 				w.e.db.o.Log.Warn("helping a branch", "slot", s, "error", err)
 			}
 		}
@@ -56,47 +56,47 @@ func (o *others) isDue(c revision.Cell, unchanged time.Duration) bool {
 	return false
 }
 
-func (w *writer) help(ctx context.Context, c *branchCell, silent bool) error {
+func (c *branchCell) help(ctx context.Context, silent bool) error {
 	switch c.cell.State {
 	case revision.Merging:
-		return w.helpMerge(ctx, c, silent)
+		return c.helpMerge(ctx, silent)
 	case revision.Frozen:
-		_, err := w.reopen(ctx, c)
+		_, err := c.reopen(ctx)
 		return err
 	case revision.Recovering:
-		_, err := w.closeBranch(ctx, c)
+		_, err := c.close(ctx)
 		return err
 	case revision.Open, revision.Parked:
 		if len(c.cell.Undecided) == 0 {
 			name, _ := names(c.cell)
-			_, err := w.setNames(ctx, c, name)
+			_, err := c.setNames(ctx, name)
 			return err
 		}
-		rec, err := w.record(ctx, c.cell.LastUndecided())
+		rec, err := c.w.record(ctx, c.cell.LastUndecided())
 		if err == nil {
-			w.voidReserved(ctx, c, &rec)
+			c.voidReserved(ctx, &rec)
 		}
 		return err
 	case revision.Merged:
 		if !c.heads.Passed(c.cell.Merge) {
 			return nil
 		}
-		for _, r := range c.cell.Void {
-			if err := w.eraseVoid(ctx, r); err != nil {
+		for _, r := range c.cell.Void { //rule:branch-erase
+			if err := c.w.eraseVoid(ctx, r); err != nil {
 				return err
 			}
 		}
 	case revision.Closed:
-		for rec, err := range w.e.db.log.Lists(ctx, c.slot, c.cell.First-1, c.cell.Limit) {
+		for rec, err := range c.w.e.db.log.Lists(ctx, c.slot, c.cell.First-1, c.cell.Limit) { //rule:discarded
 			if err == nil {
-				err = w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Erase(ctx, &rec) })
+				err = c.w.step(ctx, func(ctx context.Context) error { return c.w.e.db.log.Erase(ctx, &rec) })
 			}
 			if err != nil {
 				return err
 			}
 		}
 	}
-	return w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Free(ctx, c.slot, c.raw) })
+	return c.w.step(ctx, func(ctx context.Context) error { return c.w.e.db.log.Free(ctx, c.slot, c.raw) })
 }
 
 func (w *writer) record(ctx context.Context, r table.Revision) (rec journal.Record, err error) {
@@ -122,23 +122,23 @@ func (w *writer) eraseVoid(ctx context.Context, r table.Revision) error {
 // whatever the journal says. If that server holds its slot, the merge is pending until the
 // journal or the heads decide it. If the decision takes longer than a lease, helpMerge aborts
 // the merge.
-func (w *writer) helpMerge(ctx context.Context, c *branchCell, silent bool) error {
+func (c *branchCell) helpMerge(ctx context.Context, silent bool) error {
 	m := c.cell.Merge
 	by := c.heads.Cell(revision.SlotOf(m))
 	over := by.State == revision.Free || by.State == revision.Closed || m < by.First
 	visible := c.heads.Visible(m)
-	if over && !visible {
-		_, err := w.reopen(ctx, c)
+	if over && !visible { //rule:help-open
+		_, err := c.reopen(ctx)
 		return err
 	}
 	if !over {
 		var state journal.State
-		err := w.step(ctx, func(ctx context.Context) error {
-			rec, err := w.e.db.log.State(ctx, m)
+		err := c.w.step(ctx, func(ctx context.Context) error {
+			rec, err := c.w.e.db.log.State(ctx, m)
 			if err == nil && silent && !visible && rec.State == journal.Pending {
-				rec.State, err = w.e.db.log.Decide(ctx, &rec, journal.Aborted)
+				rec.State, err = c.w.e.db.log.Decide(ctx, &rec, journal.Aborted)
 			} else if err == nil && silent && !visible && rec.State == journal.None {
-				rec, err = w.e.db.log.Forbid(ctx, m, w.e.db.o.random())
+				rec, err = c.w.e.db.log.Forbid(ctx, m, c.w.e.db.o.random())
 			}
 			state = rec.State
 			return err
@@ -147,12 +147,12 @@ func (w *writer) helpMerge(ctx context.Context, c *branchCell, silent bool) erro
 			return err
 		}
 		if state == journal.Aborted {
-			_, err := w.reopen(ctx, c)
+			_, err := c.reopen(ctx)
 			return err
 		}
 	}
 	next := c.cell
 	next.State = revision.Merged
-	_, err := w.swapBranch(ctx, c, next)
+	_, err := c.swap(ctx, next)
 	return err
 }

@@ -96,7 +96,7 @@ func heldBranch(t *testing.T) (*branchTest, *heldStore, func(change func(*revisi
 		}
 		next := c.cell
 		change(&next)
-		if done, err := other.swapBranch(t.Context(), c, next); !done || err != nil {
+		if done, err := c.swap(t.Context(), next); !done || err != nil {
 			t.Fatal(done, err)
 		}
 	}

@@ -37,19 +37,19 @@ func newBranchSummary(c *revision.Cell) *branchSummary {
 	return s
 }
 
-// summary returns the summary of a branch whose cell is c. The caller holds e.branching.
-func (e *embedded) summary(ctx context.Context, slot revision.Slot, c *revision.Cell) (*branchSummary, error) {
-	s := e.summaries[slot]
+// summary returns the summary of a branch whose cell is c. The caller holds x.changing.
+func (x *embeddedBrancher) summary(ctx context.Context, slot revision.Slot, c *revision.Cell) (*branchSummary, error) {
+	s := x.summaries[slot]
 	if s == nil || s.incarnation != c.Incarnation {
 		s = newBranchSummary(c)
-		e.summaries[slot] = s
+		x.summaries[slot] = s
 	}
-	for rec, err := range e.db.log.Scan(ctx, slot, s.upTo, c.Head) {
+	for rec, err := range x.e.db.log.Scan(ctx, slot, s.upTo, c.Head) {
 		if err == nil {
 			err = s.add(&rec)
 		}
 		if err != nil {
-			delete(e.summaries, slot)
+			delete(x.summaries, slot)
 			return nil, err
 		}
 	}
@@ -58,17 +58,17 @@ func (e *embedded) summary(ctx context.Context, slot revision.Slot, c *revision.
 
 // extend adds a commit to the summary of its branch. before is the branch's cell before the
 // commit.
-func (e *embedded) extend(slot revision.Slot, before *revision.Cell, rec *journal.Record) {
-	s := e.summaries[slot]
+func (x *embeddedBrancher) extend(slot revision.Slot, before *revision.Cell, rec *journal.Record) {
+	s := x.summaries[slot]
 	if before.Head == before.First {
 		s = newBranchSummary(before)
-		e.summaries[slot] = s
+		x.summaries[slot] = s
 	}
 	if s == nil || s.incarnation != before.Incarnation || s.upTo != before.Head {
 		return // the method summary reads the missing records when they are needed
 	}
 	if s.add(rec) != nil {
-		delete(e.summaries, slot)
+		delete(x.summaries, slot)
 	}
 }
 
@@ -102,13 +102,13 @@ func (s *branchSummary) mayMeet(m placed) bool {
 	return slices.ContainsFunc(m.meets(&buf), func(k markKey) bool { return s.marks.mayHave(k.append(nil)) })
 }
 
-func (e *embedded) mayHaveChanged(ctx context.Context, b *Branch, ids iter.Seq[entry.ID]) (found []entry.ID, err error) {
-	err = e.branch(ctx, func() error {
-		c, err := e.current(b)
+func (x *embeddedBrancher) mayHaveChanged(ctx context.Context, b *Branch, ids iter.Seq[entry.ID]) (found []entry.ID, err error) {
+	err = x.run(ctx, func() error {
+		c, err := x.current(b)
 		if err != nil {
 			return err
 		}
-		s, err := e.summary(ctx, b.slot, &c)
+		s, err := x.summary(ctx, b.slot, &c)
 		if err != nil {
 			return err
 		}

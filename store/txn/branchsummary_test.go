@@ -34,7 +34,7 @@ func TestSummary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close(ctx)
-	e := db.branches.(*embedded)
+	x := db.branches.(*embeddedBrancher)
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		b, err := db.CreateBranch(ctx, fmt.Sprint("b", seed))
@@ -74,13 +74,13 @@ func TestSummary(t *testing.T) {
 			if err != nil || !maps.Equal(got, want) {
 				t.Fatalf("seed %d, %s: clashes at %v, %v; want %v", seed, how, got, err, want)
 			}
-			extended := e.summaries[b.slot]
-			delete(e.summaries, b.slot)
-			c, err := e.current(b)
+			extended := x.summaries[b.slot]
+			delete(x.summaries, b.slot)
+			c, err := x.current(b)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if read, err := e.summary(ctx, b.slot, &c); err != nil || !reflect.DeepEqual(read, extended) {
+			if read, err := x.summary(ctx, b.slot, &c); err != nil || !reflect.DeepEqual(read, extended) {
 				t.Fatalf("seed %d, %s: %v, or the summaries differ:\n%+v\n%+v", seed, how, err, extended, read)
 			}
 		}
@@ -94,8 +94,8 @@ func TestSummary(t *testing.T) {
 			}
 		}
 	}
-	if len(e.summaries) > 0 {
-		t.Errorf("%d summaries are left", len(e.summaries))
+	if len(x.summaries) > 0 {
+		t.Errorf("%d summaries are left", len(x.summaries))
 	}
 }
 

@@ -109,7 +109,7 @@ type embeddedLoad struct {
 }
 
 func (e *embedded) bulk(ctx context.Context, o table.BulkOptions) (loader, error) {
-	if err := e.unbranched("a load"); err != nil {
+	if err := e.branches.unbranched("a load"); err != nil {
 		return nil, err
 	}
 	r, err := e.clock.Next()

@@ -42,49 +42,52 @@ func IsCheckpointName(s string) bool {
 	return err != nil && s != "now" && checkpointName.MatchString(s)
 }
 
+// checkpoints makes, finds and deletes the checkpoints of a DB.
+type checkpoints struct{ db *DB }
+
 // Checkpoint creates a checkpoint of the newest state. No later commit can have a
 // revision at or below the checkpoint's revision. The revision therefore identifies the
 // same state on every server, and garbage collection needs only the revision to keep
 // that state. Checkpoint returns ErrConflict if the checkpoint is deleted while it is
 // made, or if making it takes too long.
-func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
+func (x *checkpoints) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 	if !IsCheckpointName(name) {
 		return Checkpoint{}, fmt.Errorf("%w: %q: a letter and up to 63 letters, digits, '.', '_' and '-'", ErrCheckpointName, name)
 	}
-	all, err := db.Checkpoints(ctx)
+	all, err := x.Checkpoints(ctx)
 	if err != nil {
 		return Checkpoint{}, err
 	}
 	if len(all) >= maxCheckpoints {
 		return Checkpoint{}, fmt.Errorf("there are %d checkpoints, which is the most: delete some", len(all))
 	}
-	if err := db.CatchUp(ctx); err != nil {
+	if err := x.db.CatchUp(ctx); err != nil {
 		return Checkpoint{}, err
 	}
-	if err := db.awaitBranches(ctx); err != nil {
+	if err := x.awaitBranches(ctx); err != nil {
 		return Checkpoint{}, err
 	}
 	// The snapshot keeps the state from being collected until the checkpoint is recorded.
 	// If this server gives up, the record may reach the store when nobody keeps the state
 	// any more. Such a record is never confirmed, and collections drop it.
-	s, err := db.awaitDecided(ctx)
+	s, err := x.awaitDecided(ctx)
 	if err != nil {
 		return Checkpoint{}, err
 	}
 	defer s.Close()
-	c := Checkpoint{Name: name, Revision: s.Max(), Made: db.o.Now().UTC().Truncate(time.Millisecond)}
-	token := db.o.random()
+	c := Checkpoint{Name: name, Revision: s.Max(), Made: x.db.o.Now().UTC().Truncate(time.Millisecond)}
+	token := x.db.o.random()
 	var done bool
-	err = db.horizon.mutate(ctx, func(ctx context.Context) (err error) {
-		done, err = db.log.BeginCheckpoint(ctx, &c, token)
+	err = x.db.horizon.mutate(ctx, func(ctx context.Context) (err error) {
+		done, err = x.db.log.BeginCheckpoint(ctx, &c, token)
 		return err
 	})
 	if err == nil && !done {
 		return c, fmt.Errorf("%w: %s", ErrCheckpointExists, name)
 	}
 	if err == nil {
-		err = db.horizon.mutate(ctx, func(ctx context.Context) (err error) {
-			done, err = db.log.ConfirmCheckpoint(ctx, &c)
+		err = x.db.horizon.mutate(ctx, func(ctx context.Context) (err error) {
+			done, err = x.db.log.ConfirmCheckpoint(ctx, &c)
 			return err
 		})
 	}
@@ -96,9 +99,9 @@ func (db *DB) Checkpoint(ctx context.Context, name string) (Checkpoint, error) {
 
 // awaitBranches waits until the heads of a shared store are above all commits in
 // branches. A copy of the store that ends at a checkpoint then contains these commits.
-func (db *DB) awaitBranches(ctx context.Context) error {
-	v := db.current.Load().heads
-	if v == nil || !db.Shared() {
+func (x *checkpoints) awaitBranches(ctx context.Context) error {
+	v := x.db.current.Load().heads
+	if v == nil || !x.db.Shared() {
 		return nil
 	}
 	staged := table.Revision(0)
@@ -110,20 +113,20 @@ func (db *DB) awaitBranches(ctx context.Context) error {
 	if staged == 0 {
 		return nil
 	}
-	return db.untilDecided(ctx, func() error {
-		_, err := db.views.until(ctx, staged)
+	return x.untilDecided(ctx, func() error {
+		_, err := x.db.views.until(ctx, staged)
 		return err
 	})
 }
 
 // dropUnfinished drops the checkpoints whose servers gave up before they confirmed them.
-func (db *DB) dropUnfinished(ctx context.Context, all []Checkpoint) error {
+func (x *checkpoints) dropUnfinished(ctx context.Context, all []Checkpoint) error {
 	for _, c := range all {
-		if !c.IsPending() || db.o.Now().Sub(c.Made) < db.o.InFlight+deciding*db.o.Lease {
+		if !c.IsPending() || x.db.o.Now().Sub(c.Made) < x.db.o.InFlight+deciding*x.db.o.Lease {
 			continue
 		}
-		err := db.horizon.mutate(ctx, func(ctx context.Context) error {
-			_, err := db.log.DropCheckpoint(ctx, c, db.o.Now())
+		err := x.db.horizon.mutate(ctx, func(ctx context.Context) error {
+			_, err := x.db.log.DropCheckpoint(ctx, c, x.db.o.Now())
 			return err
 		})
 		if err != nil {
@@ -141,8 +144,8 @@ const deciding = 6
 // that the function has waited for commits and they are still undecided. Other servers need
 // some time to decide the commits of a dead server. After that time, untilDecided returns the
 // error.
-func (db *DB) untilDecided(ctx context.Context, read func() error) error {
-	for end := time.Now().Add(deciding * db.o.Lease); ; {
+func (x *checkpoints) untilDecided(ctx context.Context, read func() error) error {
+	for end := time.Now().Add(deciding * x.db.o.Lease); ; {
 		if err := read(); !errors.Is(err, ErrRevision) || time.Now().After(end) || ctx.Err() != nil {
 			return err
 		}
@@ -151,21 +154,23 @@ func (db *DB) untilDecided(ctx context.Context, read func() error) error {
 
 // awaitDecided waits until no commit can be added to the newest state, and returns that
 // state.
-func (db *DB) awaitDecided(ctx context.Context) (s *Snapshot, err error) {
-	err = db.untilDecided(ctx, func() (err error) {
-		s, err = db.At(ctx, db.current.Load().max)
+func (x *checkpoints) awaitDecided(ctx context.Context) (s *Snapshot, err error) {
+	err = x.untilDecided(ctx, func() (err error) {
+		s, err = x.db.At(ctx, x.db.current.Load().max)
 		return err
 	})
 	return s, err
 }
 
 // Checkpoints returns all checkpoints, sorted by name.
-func (db *DB) Checkpoints(ctx context.Context) ([]Checkpoint, error) { return db.log.Checkpoints(ctx) }
+func (x *checkpoints) Checkpoints(ctx context.Context) ([]Checkpoint, error) {
+	return x.db.log.Checkpoints(ctx)
+}
 
 // FindCheckpoint returns the checkpoint with the given name. It returns ErrCheckpoint if
 // there is none.
-func (db *DB) FindCheckpoint(ctx context.Context, name string) (Checkpoint, error) {
-	c, err := db.log.FindCheckpoint(ctx, name)
+func (x *checkpoints) FindCheckpoint(ctx context.Context, name string) (Checkpoint, error) {
+	c, err := x.db.log.FindCheckpoint(ctx, name)
 	switch {
 	case err != nil:
 		return Checkpoint{}, err
@@ -177,12 +182,12 @@ func (db *DB) FindCheckpoint(ctx context.Context, name string) (Checkpoint, erro
 
 // DeleteCheckpoint removes a checkpoint. A later garbage collection removes the versions
 // that only this checkpoint kept.
-func (db *DB) DeleteCheckpoint(ctx context.Context, name string) error {
-	c, err := db.FindCheckpoint(ctx, name)
+func (x *checkpoints) DeleteCheckpoint(ctx context.Context, name string) error {
+	c, err := x.FindCheckpoint(ctx, name)
 	if err != nil {
 		return err
 	}
-	dropped, err := db.log.DropCheckpoint(ctx, c, db.o.Now())
+	dropped, err := x.db.log.DropCheckpoint(ctx, c, x.db.o.Now())
 	if err == nil && !dropped {
 		err = fmt.Errorf("%w: %s", ErrCheckpoint, name)
 	}

@@ -51,7 +51,7 @@ func (c *claimer) claim(ctx context.Context) error {
 	w.renewed.Store(int64(sent))
 	// Read the first snapshot after the claim is acknowledged. The snapshot must not miss
 	// a commit that was shown between the earlier reading of the heads and the claim.
-	if err := e.refresh(ctx, w); err != nil {
+	if err := e.refresh(ctx, w); err != nil { //rule:snapshot-after-claim
 		return err
 	}
 	if loading, err := c.loading(ctx, w.slot); loading || err != nil {
@@ -103,9 +103,9 @@ func (c *claimer) newWriter() (*writer, error) {
 		}
 	}
 	old := e.heads.Cell(slot)
-	clock := revision.NewClock(slot, e.wall)
+	clock := revision.NewClock(slot, e.clock.wall)
 	clock.Observe(e.heads.Max())
-	clock.Observe(max(old.Head, old.Limit, c.issued))
+	clock.Observe(max(old.Head, old.Limit, c.issued)) //rule:ids-above
 	first, err := clock.Next()
 	if err != nil {
 		return nil, err
@@ -135,8 +135,8 @@ func (c *claimer) may(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, unanswered(ctx, err)
 	}
-	e.measure(at, asked)
-	err = e.drifted()
+	e.clock.measure(at, asked)
+	err = e.clock.drifted()
 	if err != nil {
 		e.db.o.Log.Warn("this server does not write", "error", err)
 		c.retry = time.Now().Add(jittered(e.db.o.Lease/4, e.db.o.random()))

@@ -23,15 +23,9 @@ type cluster struct {
 	start  time.Time    // base of the monotonic clock
 	read   atomic.Int64 // when the heads of the state shown were read, as time since start
 	poll   *backoff
+	clock  storeClock
 	writer atomic.Pointer[writer]
 	turned atomic.Int64 // when run or writer.run last began an iteration of its loop, as time since start
-
-	// storeTime is the time that the store's clock showed when this engine began, in
-	// nanoseconds since 1970. It is 0 if the store has no clock.
-	storeTime atomic.Int64
-	// warned is set if, at the last check, the newest commit was more than Options.Drift ahead of
-	// the store's clock. Only run uses this field.
-	warned bool
 
 	// Only openCluster and run use the following fields.
 	heads   *journal.Heads
@@ -46,10 +40,11 @@ type cluster struct {
 
 func openCluster(ctx context.Context, db *DB) error {
 	e := &cluster{db: db, start: time.Now(), poll: newBackoff(&db.o)}
+	e.clock.o, e.clock.start = &db.o, e.start
 	e.claims.e = e
 	e.others.e, e.others.seen = e, map[revision.Slot]observation{}
 	e.background, e.stop = context.WithCancelCause(context.WithoutCancel(ctx))
-	db.commits, db.views, db.horizon, db.branches, db.peers = e, e, e, e, e
+	db.commits, db.views, db.horizon, db.branches, db.peers = e, e, e, &clusterBrancher{e}, e
 	err := e.refresh(ctx, nil)
 	if err == nil {
 		err = e.claims.claim(ctx)
@@ -179,7 +174,7 @@ func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	if w != nil {
 		// Ids respect causality: every later id is above all revisions that the state
 		// shows, even if the clocks of other writers are ahead.
-		w.clock.Observe(h.Max())
+		w.clock.Observe(h.Max()) //rule:causality
 	}
 	changed := false
 	if e.heads == nil || !h.Same(e.heads) {
@@ -205,11 +200,11 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 	s := &Snapshot{db: e.db, view: h.Vector, heads: h.Vector, max: h.Max(), low: h.Low(), ordinal: n}
 	e.db.show(s)
 	if e.writer.Load() == nil {
-		e.db.live.expire(h.NoBranchWithin(h.Horizon))
+		e.db.registry.expire(h.NoBranchWithin(h.Horizon))
 	}
 	// The honoured horizon is never above the base of an open branch, so that the state
 	// at the base stays readable.
-	e.db.live.honour(h.NoBranchWithin(h.Horizon), s)
+	e.db.registry.honour(h.NoBranchWithin(h.Horizon), s)
 	for _, p := range shown {
 		close(p.shown)
 	}
@@ -276,7 +271,7 @@ func (e *cluster) holder() (*writer, error) {
 	if e.db.o.ReadOnly {
 		return nil, fmt.Errorf("%w: it was opened for reading", ErrReadOnly)
 	}
-	if err := e.drifted(); err != nil {
+	if err := e.clock.drifted(); err != nil {
 		return nil, err
 	}
 	return nil, fmt.Errorf("%w: this server has no slot among the writers now and is taking one", table.ErrUnavailable)

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-4dac0d86/ldapd/store/journal"
+	"github.com/seed-4dac0d86/ldapd/store/pause"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -28,7 +30,7 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := errors.Join(canceled(ctx), w.alive(), e.drifted()); err != nil {
+	if err := errors.Join(canceled(ctx), w.alive(), e.clock.drifted()); err != nil {
 		return 0, nil, err
 	}
 	writes := withMarks(tx.batch(), tx.markRows, w.slot)
@@ -40,16 +42,16 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 	// A client that stops waiting must not leave half a commit: from here on the commit
 	// runs until it is decided or the lease ends.
 	ctx = context.WithoutCancel(ctx)
-	if err := w.begin(ctx, p, writes); err != nil {
+	if err := w.begin(ctx, p, writes); err != nil { //rule:journal-first
 		w.finalise(p, journal.Aborted)
 		w.resolver.abort(ctx, p)
 		return 0, nil, fmt.Errorf("commit: %w", err)
 	}
-	if err := w.apply(ctx, p, writes); err != nil {
+	if err := w.apply(ctx, p, writes); err != nil { //rule:marks-first
 		w.rollBack(ctx, p)
 		return 0, nil, fmt.Errorf("commit: %w", err)
 	}
-	if met, err := w.meetOthers(ctx, tx, p); met != nil || err != nil {
+	if met, err := w.meetOthers(ctx, tx, p); met != nil || err != nil { //rule:read-back
 		w.rollBack(ctx, p)
 		if err != nil {
 			err = fmt.Errorf("commit: %w", err)
@@ -195,7 +197,7 @@ func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error
 	case err != nil:
 		w.resolver.later(p)
 		return nil, fmt.Errorf("%w: deciding it: %w", ErrUnknown, err)
-	case state != journal.Committed:
+	case state != journal.Committed: //rule:taken-back
 		w.rollBack(ctx, p)
 		return &conflict{}, nil
 	}
@@ -215,7 +217,7 @@ func (w *writer) awaitShown(p *pendingCommit) error {
 	case <-p.shown: // it was shown before the slot was lost
 		return nil
 	default:
-		return fmt.Errorf("%w: the lease was lost before %s was published", ErrUnknown, p.rec.Revision)
+		return fmt.Errorf("%w: the lease was lost before %s was published", ErrUnknown, p.rec.Revision) //rule:without-slot
 	}
 }
 
@@ -226,7 +228,7 @@ func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	p.state = s
 	if s == journal.Aborted {
 		w.recent.abort(p.marks)
-		if p.dirty {
+		if p.dirty { //rule:void-stays
 			at, _ := slices.BinarySearchFunc(w.aborted, p.rec.Revision, func(v abortedCommit, r table.Revision) int {
 				return v.rec.Revision.Compare(r)
 			})
@@ -257,4 +259,69 @@ func addCell(ms []table.Mutation, row []byte, c table.Cell) []table.Mutation {
 	// The transaction's own slice of cells must not change.
 	ms[i].Cells = append(slices.Clip(ms[i].Cells), c)
 	return ms
+}
+
+// A resolver finishes in the background the commits that the goroutines of their callers could
+// not finish.
+type resolver struct {
+	w    *writer
+	open sync.WaitGroup // counts the commits whose outcome is unknown
+}
+
+// The method "later" finds out the outcome of a commit in the background, and aborts the commit
+// if it is undecided. Until then the commit is an exception below the head.
+func (r *resolver) later(p *pendingCommit) {
+	w := r.w
+	r.open.Add(1)
+	random := w.e.db.o.random()
+	w.e.done.Go(func() {
+		defer r.open.Done()
+		for try := 0; ; try++ {
+			if pause.For(w.e.background, jittered(time.Millisecond<<min(try, 8), random)) != nil || w.fenced.Load() {
+				return
+			}
+			var state journal.State
+			if err := w.step(w.e.background, func(ctx context.Context) (err error) {
+				if state, err = w.e.db.log.Decide(ctx, p.rec, journal.Aborted); err != nil || state == journal.Committed {
+					return err
+				}
+				state = journal.Aborted
+				return w.e.db.log.Erase(ctx, p.rec)
+			}); err == nil {
+				w.finalise(p, state)
+				return
+			}
+		}
+	})
+}
+
+// abort aborts a commit whose journal row may have been written although the store did
+// not acknowledge the write. The commit has no cells yet.
+func (r *resolver) abort(ctx context.Context, p *pendingCommit) {
+	w := r.w
+	e := w.e
+	e.done.Go(func() {
+		err := w.step(ctx, func(ctx context.Context) error {
+			_, err := e.db.log.Decide(ctx, p.rec, journal.Aborted)
+			return err
+		})
+		if err != nil {
+			e.db.o.Log.Debug("journal row left pending", "revision", p.rec.Revision.String(), "error", err)
+		}
+	})
+}
+
+// wait waits until the outcome of every commit is known.
+func (r *resolver) wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		r.open.Wait()
+		close(done)
+	}()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-done:
+		return nil
+	}
 }

@@ -131,15 +131,15 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 	for part := range slices.Chunk(keys, applySize) {
 		var rows []table.Row
 		if err := w.step(ctx, func(ctx context.Context) (err error) {
-			rows, err = t.Versions(ctx, part, table.MarkFamily, tx.snapshot.Low())
+			rows, err = t.Versions(ctx, part, table.MarkFamily, tx.snapshot.Low()) //rule:low-water
 			return err
 		}); err != nil {
 			return nil, fmt.Errorf("reading the marks of others in %s: %w", name, err)
 		}
 		for _, row := range rows {
-			for i := range row.Cells {
+			for i := range row.Cells { //rule:all-versions
 				c := &row.Cells[i]
-				if tx.isMine(c.Revision, own) || tx.snapshot.Visible(c.Revision) {
+				if tx.isMine(c.Revision, own) || tx.snapshot.Visible(c.Revision) { //rule:unseen
 					continue
 				}
 				theirs, err := parseMark(c)
@@ -162,7 +162,7 @@ func (w *writer) conflictingIn(ctx context.Context, name string, marks map[strin
 // that is not being merged.
 func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
 	if revision.SlotOf(r).IsBranch() {
-		return w.meetBranch(ctx, heads, own, r)
+		return w.meetBranch(ctx, heads, own, r) //rule:branch-marks
 	}
 	for {
 		switch {
@@ -182,9 +182,9 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 		case other.State == journal.Aborted:
 			return nil, nil
 		case other.State == journal.Committed:
-			return &conflict{revision: r}, nil
+			return &conflict{revision: r}, nil //rule:committed-first
 		case other.State == journal.Pending && goesFirst(&other, own):
-			return &conflict{revision: r, undecided: true}, nil
+			return &conflict{revision: r, undecided: true}, nil //rule:one-gives-way
 		}
 		// This commit has priority, or the other commit has no journal row: abort the other
 		// commit. Without a journal row its cells are leftovers, and Forbid prevents that
@@ -198,6 +198,34 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 			return err
 		})
 		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// meetBranch does what resolveConflict does, for a mark of a commit in a branch. The
+// transaction's snapshot does not show that commit. Marks of a branch that is not being
+// merged are no conflicts. If the branch is frozen, the server that merges it may have
+// checked this row already, so meetBranch thaws the branch. If the merge has begun to
+// commit, the conflict is with the merge, as it would be with any other commit.
+func (w *writer) meetBranch(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
+	for {
+		c := w.branchCell(heads, revision.SlotOf(r))
+		switch {
+		case heads.Visible(r):
+			return &conflict{revision: heads.ShownBy(r)}, nil
+		case heads.Void(r), r < c.cell.First:
+			return nil, nil
+		case c.cell.State == revision.Merging:
+			return w.resolveConflict(ctx, heads, own, c.cell.Merge) //rule:merge-met
+		case c.cell.State != revision.Frozen: //rule:thaw
+			return nil, nil
+		}
+		if done, err := c.reopen(ctx); err != nil || done {
+			return nil, err
+		}
+		var err error
+		if heads, err = w.readHeads(ctx); err != nil {
 			return nil, err
 		}
 	}

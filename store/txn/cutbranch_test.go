@@ -71,7 +71,7 @@ func cutBranches(t *testing.T, keep bool, times int) {
 	must(err)
 	frozen := c.cell
 	frozen.State = revision.Frozen
-	_, err = w.swapBranch(ctx, c, frozen)
+	_, err = c.swap(ctx, frozen)
 	must(err)
 	merge("after")
 	merge("archived")

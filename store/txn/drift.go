@@ -2,6 +2,7 @@ package txn
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -15,26 +16,36 @@ import (
 // So a fast clock stops only its own server. A slow clock needs no rule, because ids never go
 // back.
 
+// A storeClock compares this server's clock with the clock of a shared store.
+type storeClock struct {
+	o     *Options
+	start time.Time // base of the monotonic clock
+	// zero is the time that the store's clock showed at start, in nanoseconds since 1970. It is
+	// 0 if the store has no clock.
+	zero   atomic.Int64
+	warned bool // at the last call of watch, commits led the store's clock
+}
+
 // measure records a reading of the store's clock. at is the time that the store's clock
 // showed. asked is the time of the engine's clock when the reading was requested. If at
 // is the zero Time, the store has no clock.
-func (e *cluster) measure(at time.Time, asked time.Duration) {
+func (c *storeClock) measure(at time.Time, asked time.Duration) {
 	if !at.IsZero() {
-		e.storeTime.Store(at.Add(-asked).UnixNano())
+		c.zero.Store(at.Add(-asked).UnixNano())
 	}
 }
 
 // latest returns the time that ids must not exceed. It returns false if the store has no
 // clock.
-func (e *cluster) latest() (time.Time, bool) {
-	zero := e.storeTime.Load()
-	return time.Unix(0, zero).Add(time.Since(e.start) + e.db.o.Drift), zero != 0
+func (c *storeClock) latest() (time.Time, bool) {
+	zero := c.zero.Load()
+	return time.Unix(0, zero).Add(time.Since(c.start) + c.o.Drift), zero != 0 //rule:fast-clock
 }
 
 // wall returns the time of this server's clock, but at most the time that latest returns.
-func (e *cluster) wall() time.Time {
-	now := e.db.o.Now()
-	if latest, ok := e.latest(); ok && now.After(latest) {
+func (c *storeClock) wall() time.Time {
+	now := c.o.Now()
+	if latest, ok := c.latest(); ok && now.After(latest) {
 		return latest
 	}
 	return now
@@ -42,24 +53,23 @@ func (e *cluster) wall() time.Time {
 
 // drifted returns an error if this server must not commit because its clock is too far
 // ahead of the store's clock.
-func (e *cluster) drifted() error {
-	now := e.db.o.Now()
-	if latest, ok := e.latest(); ok && now.After(latest) {
-		ahead := now.Sub(latest.Add(-e.db.o.Drift)).Round(time.Millisecond)
-		return fmt.Errorf("%w: this server's clock is %v ahead of the store's, more than %v: set it right", table.ErrUnavailable, ahead, e.db.o.Drift)
+func (c *storeClock) drifted() error {
+	now := c.o.Now()
+	if latest, ok := c.latest(); ok && now.After(latest) {
+		ahead := now.Sub(latest.Add(-c.o.Drift)).Round(time.Millisecond)
+		return fmt.Errorf("%w: this server's clock is %v ahead of the store's, more than %v: set it right", table.ErrUnavailable, ahead, c.o.Drift)
 	}
 	return nil
 }
 
-// watchDrift warns when commits begin to lead the store's clock by more than Options.Drift. In
+// watch warns when commits begin to lead the store's clock by more than Options.Drift. In
 // that case either a server with a fast clock was not stopped, or the store's clock was wrong
 // for a time.
-func (e *cluster) watchDrift() {
-	latest, ok := e.latest()
-	newest := e.heads.Max().Time()
+func (c *storeClock) watch(newest time.Time) {
+	latest, ok := c.latest()
 	leads := ok && newest.After(latest)
-	if leads && !e.warned {
-		e.db.o.Log.Warn("commits lead the store's clock", "newest", newest, "clock", latest.Add(-e.db.o.Drift))
+	if leads && !c.warned {
+		c.o.Log.Warn("commits lead the store's clock", "newest", newest, "clock", latest.Add(-c.o.Drift))
 	}
-	e.warned = leads
+	c.warned = leads
 }

@@ -28,12 +28,10 @@ type embedded struct {
 	batcher table.Batcher
 	clock   *revision.Clock
 
-	mu     sync.Mutex // held while a commit gets its revision and its place in the log
-	last   position   // the last commit in the log
-	recent *recent
-	// branching is held by whoever makes, changes or ends a branch.
-	branching chan struct{}
-	summaries map[revision.Slot]*branchSummary // the summaries of open branches; guarded by branching
+	mu       sync.Mutex // held while a commit gets its revision and its place in the log
+	last     position   // the last commit in the log
+	recent   *recent
+	branches *embeddedBrancher
 
 	showing sync.Mutex // held while a state is shown
 	broken  atomic.Pointer[error]
@@ -43,7 +41,6 @@ type embedded struct {
 	late       atomic.Int32
 	background context.Context
 	stop       context.CancelFunc
-	sweeping   sync.WaitGroup // counts the goroutines that remove discarded branches
 }
 
 // A position is a place in the order of commits, and the state there.
@@ -56,8 +53,9 @@ type position struct {
 func openEmbedded(ctx context.Context, db *DB) error {
 	e := &embedded{
 		db: db, batcher: db.store.(table.Batcher), recent: newRecent(),
-		clock: revision.NewClock(revision.OnlySlot, db.o.Now), branching: make(chan struct{}, 1), summaries: map[revision.Slot]*branchSummary{},
+		clock: revision.NewClock(revision.OnlySlot, db.o.Now),
 	}
+	e.branches = newEmbeddedBrancher(e)
 	e.background, e.stop = context.WithCancel(context.Background())
 	if err := e.unlessRefused(e.claim(ctx)); err != nil {
 		return err
@@ -75,11 +73,11 @@ func openEmbedded(ctx context.Context, db *DB) error {
 		return err
 	}
 	e.last = position{head, 1, branchTableOf(h, head)}
-	db.live.horizon = e.last.lines.noBranchWithin(h.Horizon)
+	db.registry.horizon = e.last.lines.noBranchWithin(h.Horizon)
 	e.warnOfFuture()
-	db.commits, db.views, db.horizon, db.branches, db.alone = e, e, e, e, e
+	db.commits, db.views, db.horizon, db.branches, db.alone = e, e, e, e.branches, e
 	db.show(e.state(e.last))
-	e.sweepClosed()
+	e.branches.sweepClosed()
 	return nil
 }
 
@@ -426,13 +424,13 @@ func (e *embedded) bounds(ctx context.Context) (*bounds, error) {
 		b.swept, b.parked = v.Swept, v.ParkedBases()
 		honour = v.NoBranchWithin(honour)
 	}
-	b.honoured = e.db.live.honour(honour, s)
+	b.honoured = e.db.registry.honour(honour, s)
 	return b, nil
 }
 
 func (e *embedded) close(ctx context.Context) error {
 	e.stop()
-	e.sweeping.Wait()
+	e.branches.sweeping.Wait()
 	if e.db.o.ReadOnly || e.broken.Load() != nil {
 		return nil
 	}

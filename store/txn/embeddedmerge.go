@@ -3,6 +3,7 @@ package txn
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -11,16 +12,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-// An embeddedMergeCheck looks for conflicts that keep a branch from being merged, on a store of
-// one server. It compares the marks of all commits after the branch's base with the
-// branch's summary. It reads the branch's own records only if the summary may contain a
-// mark that conflicts with one of those marks.
-type embeddedMergeCheck struct {
-	e     *embedded
-	slot  revision.Slot
-	cell  revision.Cell
-	heads *revision.Vector
-	own   *branchSummary
+// An embeddedMerge is the merge of a branch on a store of one server. It looks for conflicts first:
+// it compares the marks of all commits after the branch's base with the branch's summary. It reads
+// the branch's own records only if the summary may contain a mark that conflicts with one of those
+// marks.
+type embeddedMerge struct {
+	branches *embeddedBrancher
+	slot     revision.Slot
+	cell     revision.Cell
+	heads    *revision.Vector
+	own      *branchSummary
 
 	beside   map[string][][]byte         // by table: Record.Beside of the commits after the base
 	upTo     table.Revision              // the trunk's commits up to here are compared with the summary
@@ -34,35 +35,101 @@ type suspect struct {
 	by   table.Revision
 }
 
-// checkBranch compares a branch with the commits that are shown. The caller holds
-// e.branching, so the branch does not change.
-func (e *embedded) checkBranch(ctx context.Context, b *Branch) (*embeddedMergeCheck, error) {
-	c, err := e.current(b)
+// check compares a branch with the commits that are shown. The caller holds
+// x.changing, so the branch does not change.
+func (x *embeddedBrancher) check(ctx context.Context, b *Branch) (*embeddedMerge, error) {
+	c, err := x.current(b)
 	if err == nil {
 		err = b.changeable(&c)
 	}
 	if err != nil {
 		return nil, err
 	}
-	own, err := e.summary(ctx, b.slot, &c)
+	own, err := x.summary(ctx, b.slot, &c)
 	if err != nil {
 		return nil, err
 	}
-	now := e.db.current.Load()
-	x := &embeddedMergeCheck{
-		e: e, slot: b.slot, cell: c, heads: now.heads, own: own, upTo: c.Base,
+	now := x.e.db.current.Load()
+	m := &embeddedMerge{
+		branches: x, slot: b.slot, cell: c, heads: now.heads, own: own, upTo: c.Base,
 		beside: map[string][][]byte{}, suspects: map[uint64][]suspect{}, met: map[uint64][]table.Revision{},
 	}
-	return x, x.compareUpTo(ctx, now.max)
+	return m, m.compareUpTo(ctx, now.max)
+}
+
+// errSuspects means that a commit made since the last comparison has to be compared with
+// the branch's records.
+var errSuspects = errors.New("a commit may conflict with the branch")
+
+// swap merges a branch that nothing conflicts with. It returns errSuspects if a
+// commit that was not compared yet may conflict.
+func (x *embeddedMerge) swap(ctx context.Context, message []byte) (m table.Revision, err error) {
+	err = x.branches.swap(ctx, func() (*change, error) {
+		before := x.upTo
+		if err := x.others(ctx, x.branches.e.last.head); err != nil {
+			return nil, err
+		}
+		if len(x.suspects) > 0 {
+			clear(x.suspects)
+			x.upTo = before
+			return nil, errSuspects
+		}
+		c, err := x.change(message)
+		if err == nil {
+			m = c.batch.Revision
+		}
+		return c, err
+	})
+	if err == nil {
+		delete(x.branches.summaries, x.slot)
+	}
+	return m, err
+}
+
+// change returns the commit that merges the branch. The caller holds e.mu.
+func (x *embeddedMerge) change(message []byte) (*change, error) {
+	e := x.branches.e
+	m, err := e.clock.Next()
+	if err != nil {
+		return nil, err
+	}
+	cell := x.cell
+	cell.State, cell.Merge = revision.Merged, m
+	archived := cell
+	freeing := journal.ArchiveWrite(x.slot, &cell)
+	at := position{head: m, ordinal: e.last.ordinal + 1, lines: e.last.lines.with(x.slot, cell, &archived, m)}
+	view := e.state(at)
+	view.low, view.complete = x.heads.NoBranchWithin(x.cell.Base), true
+	beside := maps.Clone(x.own.beside)
+	for name, keys := range x.beside {
+		beside[name] = slices.Concat(beside[name], keys)
+	}
+	rec := &journal.Record{Revision: m, Prio: m, Kind: journal.Merge, IDs: x.own.ids.all, Keys: x.own.keys.all, AllChanged: x.own.all, Message: message}
+	if x.own.all {
+		e.db.changes.everything(at.ordinal)
+	} else {
+		e.db.changes.touch(rec.IDs, rec.Keys, at.ordinal)
+	}
+	// This makes transactions that began before the merge start again, because their
+	// marks are not compared with the marks of the branch.
+	e.recent.knownSince = at.ordinal
+	return &change{table.Batch{
+		Revision: m, View: view, Joined: sortedRows(beside),
+		Writes: []table.Write{{Table: journal.Cluster, Mutations: freeing}},
+		Last: func(found table.Found) table.Write {
+			rec.Beside = found.Beside
+			return rec.Write()
+		},
+	}, at}, nil
 }
 
 // compareUpTo compares the branch with the trunk's commits up to a revision.
-func (x *embeddedMergeCheck) compareUpTo(ctx context.Context, upTo table.Revision) error {
+func (x *embeddedMerge) compareUpTo(ctx context.Context, upTo table.Revision) error {
 	if err := x.others(ctx, upTo); err != nil || len(x.suspects) == 0 {
 		return err
 	}
 	defer clear(x.suspects)
-	for rec, err := range x.e.db.log.Scan(ctx, x.slot, x.cell.First, x.cell.Head) {
+	for rec, err := range x.branches.e.db.log.Scan(ctx, x.slot, x.cell.First, x.cell.Head) {
 		if err != nil {
 			return err
 		}
@@ -78,7 +145,7 @@ func (x *embeddedMergeCheck) compareUpTo(ctx context.Context, upTo table.Revisio
 }
 
 // confirm notes which suspects conflict with a mark of the branch.
-func (x *embeddedMergeCheck) confirm(m placed) {
+func (x *embeddedMerge) confirm(m placed) {
 	for _, s := range x.suspects[m.row] {
 		if s.mark.conflicts(m.Mark) && !slices.Contains(x.met[m.row], s.by) {
 			x.met[m.row] = append(x.met[m.row], s.by)
@@ -88,8 +155,8 @@ func (x *embeddedMergeCheck) confirm(m placed) {
 
 // The method "others" looks for suspects in the trunk's commits up to a revision, and in all
 // branches that these commits merged.
-func (x *embeddedMergeCheck) others(ctx context.Context, upTo table.Revision) error {
-	for rec, err := range x.e.db.log.Scan(ctx, revision.OnlySlot, x.upTo, upTo) {
+func (x *embeddedMerge) others(ctx context.Context, upTo table.Revision) error {
+	for rec, err := range x.branches.e.db.log.Scan(ctx, revision.OnlySlot, x.upTo, upTo) {
 		if err == nil && rec.State == journal.Committed {
 			err = x.other(ctx, &rec)
 		}
@@ -101,7 +168,7 @@ func (x *embeddedMergeCheck) others(ctx context.Context, upTo table.Revision) er
 	return nil
 }
 
-func (x *embeddedMergeCheck) other(ctx context.Context, rec *journal.Record) error {
+func (x *embeddedMerge) other(ctx context.Context, rec *journal.Record) error {
 	if err := x.compare(rec); err != nil || rec.Kind != journal.Merge {
 		return err
 	}
@@ -110,7 +177,7 @@ func (x *embeddedMergeCheck) other(ctx context.Context, rec *journal.Record) err
 			if a.Merge != rec.Revision {
 				continue
 			}
-			for rec, err := range x.e.db.log.Scan(ctx, s, a.First, a.Head) {
+			for rec, err := range x.branches.e.db.log.Scan(ctx, s, a.First, a.Head) {
 				if err == nil {
 					err = x.compare(&rec)
 				}
@@ -124,7 +191,7 @@ func (x *embeddedMergeCheck) other(ctx context.Context, rec *journal.Record) err
 }
 
 // compare looks for suspects in one commit.
-func (x *embeddedMergeCheck) compare(rec *journal.Record) error {
+func (x *embeddedMerge) compare(rec *journal.Record) error {
 	marks, err := notesOf(rec)
 	if err != nil {
 		return err
@@ -141,12 +208,12 @@ func (x *embeddedMergeCheck) compare(rec *journal.Record) error {
 // clashes returns the rows with conflicting marks of the branch and other commits. It
 // finds the keys of these rows in the branch's records, because marks in the journal have
 // only hashes of rows.
-func (x *embeddedMergeCheck) clashes(ctx context.Context) (clashes []Clash, err error) {
+func (x *embeddedMerge) clashes(ctx context.Context) (clashes []Clash, err error) {
 	if len(x.met) == 0 {
 		return nil, nil
 	}
 	seen := map[uint64]bool{}
-	for rec, err := range x.e.db.log.Lists(ctx, x.slot, x.cell.First, x.cell.Head) {
+	for rec, err := range x.branches.e.db.log.Lists(ctx, x.slot, x.cell.First, x.cell.Head) {
 		if err != nil {
 			return nil, err
 		}

@@ -129,23 +129,6 @@ func (s *Snapshot) Since(ctx context.Context, r table.Revision) iter.Seq2[*journ
 	}
 }
 
-// keepsJournal returns a HorizonError if commits above r may have been removed from the journal.
-// It asks the store only if ask is set and collections do not wait for this server.
-func (db *DB) keepsJournal(ctx context.Context, r table.Revision, ask bool) error {
-	horizon := db.Horizon()
-	if ask && (db.Shared() || db.o.Follow) && !db.views.tenured() {
-		h, err := db.log.Heads(ctx)
-		if err != nil {
-			return err
-		}
-		horizon = max(horizon, h.Horizon)
-	}
-	if r < horizon {
-		return &HorizonError{r, horizon}
-	}
-	return nil
-}
-
 // commitsOf streams the commits of one slot whose revisions are in the interval (after,
 // upTo].
 func (s *Snapshot) commitsOf(ctx context.Context, after, upTo table.Revision) iter.Seq2[*journal.Record, error] {
@@ -207,92 +190,11 @@ func merged(streams []iter.Seq2[*journal.Record, error]) iter.Seq2[*journal.Reco
 	}
 }
 
-// AtFrontier returns the state at a frontier, which shows each slot's commits up to the
-// frontier. A frontier of another server may be ahead of this server. In that case
-// AtFrontier waits for a limited time and then returns ErrRevision. If commits after the
-// frontier are already below the horizon, AtFrontier returns a HorizonError.
-func (db *DB) AtFrontier(ctx context.Context, f revision.Frontier) (*Snapshot, error) {
-	timeout := time.NewTimer(pastPatience)
-	defer timeout.Stop()
-	for {
-		next := db.Next()
-		if s := db.views.atFrontier(f); s != nil {
-			return db.admitFrontier(ctx, s, f)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-next:
-		case <-timeout.C:
-			return nil, fmt.Errorf("%w: the newest of %d heads is not reached", ErrRevision, len(f))
-		}
-	}
-}
-
-// Follows returns nil if the journal still contains all commits after a frontier. It
-// looks in the journal for the commits that the frontier names. If such a commit is older
-// than all commits of its slot that are kept, Follows returns ErrForgotten. If such a
-// commit never existed, Follows returns ErrForeign.
-func (db *DB) Follows(ctx context.Context, f revision.Frontier) error {
-	for _, r := range f {
-		rec, err := db.log.State(ctx, r)
-		if err != nil {
-			return err
-		}
-		if rec.State != journal.Committed {
-			return db.missing(ctx, r)
-		}
-	}
-	return db.followsOthers(ctx, f)
-}
-
-// missing returns the reason why the journal does not contain the commit r of a frontier.
-func (db *DB) missing(ctx context.Context, r table.Revision) error {
-	slot := revision.SlotOf(r)
-	for oldest, err := range db.log.Scan(ctx, slot, 0, r) {
-		if err != nil {
-			return err
-		}
-		return fmt.Errorf("%w: %s, between %s and the head", ErrForeign, r, oldest.Revision)
-	}
-	for _, err := range db.log.Scan(ctx, slot, r, revision.Last-1) {
-		if err != nil {
-			return err
-		}
-		return fmt.Errorf("%w: since %s", ErrForgotten, r)
-	}
-	return fmt.Errorf("%w: nothing of its slot is kept", ErrForeign)
-}
-
-// followsOthers checks the slots that a frontier does not name. Such a slot had no
-// commits at the frontier, so the journal must contain all commits of that slot. If one
-// of these commits is below the horizon, earlier commits of the slot may have been
-// removed.
-func (db *DB) followsOthers(ctx context.Context, f revision.Frontier) error {
-	now := db.Snapshot()
-	defer now.Close()
-	horizon := db.Horizon()
-	for _, end := range now.ends() {
-		slot := revision.SlotOf(end)
-		if f.Of(slot) != 0 {
-			continue
-		}
-		for rec, err := range db.log.Backward(ctx, slot, 0, min(end, horizon)) {
-			if err != nil {
-				return err
-			}
-			if rec.State == journal.Committed {
-				return fmt.Errorf("%w: slot %d has begun and gone on since", ErrForgotten, slot)
-			}
-		}
-	}
-	return nil
-}
-
 // frontiers caches, for each slot, the last commit up to the slot's end (see Snapshot.ends).
 // The cache saves round trips: renewed leases advance the ends even if nothing is committed,
 // and each search of the journal costs a round trip.
 type frontiers struct {
+	db    *DB
 	mu    sync.Mutex
 	known map[revision.Slot]lastCommit
 }
@@ -302,11 +204,11 @@ type lastCommit struct{ end, commit table.Revision }
 // last considers the commits that a snapshot shows in one slot. The revision end belongs to
 // that slot. last returns the newest of these commits that is not above end, or 0 if the
 // journal contains no such commit.
-func (f *frontiers) last(ctx context.Context, s *Snapshot, end table.Revision) (table.Revision, error) {
+func (x *frontiers) last(ctx context.Context, s *Snapshot, end table.Revision) (table.Revision, error) {
 	slot := revision.SlotOf(end)
-	f.mu.Lock()
-	known := f.known[slot]
-	f.mu.Unlock()
+	x.mu.Lock()
+	known := x.known[slot]
+	x.mu.Unlock()
 	if known.end == end {
 		return known.commit, nil
 	}
@@ -323,11 +225,136 @@ func (f *frontiers) last(ctx context.Context, s *Snapshot, end table.Revision) (
 			break
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.known == nil {
-		f.known = map[revision.Slot]lastCommit{}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.known == nil {
+		x.known = map[revision.Slot]lastCommit{}
 	}
-	f.known[slot] = lastCommit{end, commit}
+	x.known[slot] = lastCommit{end, commit}
 	return commit, nil
+}
+
+// AtFrontier returns the state at a frontier, which shows each slot's commits up to the
+// frontier. A frontier of another server may be ahead of this server. In that case
+// AtFrontier waits for a limited time and then returns ErrRevision. If commits after the
+// frontier are already below the horizon, AtFrontier returns a HorizonError.
+func (x *frontiers) AtFrontier(ctx context.Context, f revision.Frontier) (*Snapshot, error) {
+	timeout := time.NewTimer(pastPatience)
+	defer timeout.Stop()
+	for {
+		next := x.db.Next()
+		if s := x.db.views.atFrontier(f); s != nil {
+			return x.admitFrontier(ctx, s, f)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-next:
+		case <-timeout.C:
+			return nil, fmt.Errorf("%w: the newest of %d heads is not reached", ErrRevision, len(f))
+		}
+	}
+}
+
+// admitFrontier registers s, the state at the frontier f, as in use. The commits that f
+// names may be older than the horizon even if the commits after f are not. If nothing was
+// committed between f and the horizon, the state at f equals the state at the horizon.
+func (x *frontiers) admitFrontier(ctx context.Context, s *Snapshot, f revision.Frontier) (*Snapshot, error) {
+	for {
+		err := x.db.registry.admit(s)
+		if err == nil {
+			return s, nil
+		}
+		horizon := x.db.Horizon()
+		silent, e := x.silent(ctx, f, horizon)
+		if e != nil {
+			return nil, e
+		}
+		if !silent {
+			return nil, err
+		}
+		s.max, s.low = max(s.max, horizon), max(s.low, horizon)
+	}
+}
+
+// silent reports whether nothing was committed after a frontier and up to a horizon. The
+// journal keeps at least the last commit of each slot up to the horizon.
+func (x *frontiers) silent(ctx context.Context, f revision.Frontier, horizon table.Revision) (bool, error) {
+	now := x.db.Snapshot()
+	defer now.Close()
+	for _, end := range now.ends() {
+		from := f.Of(revision.SlotOf(end))
+		if from >= min(end, horizon) {
+			continue
+		}
+		for rec, err := range x.db.log.Backward(ctx, revision.SlotOf(end), from, min(end, horizon)) {
+			if err != nil {
+				return false, err
+			}
+			if rec.State == journal.Committed && now.Visible(rec.Revision) {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// Follows returns nil if the journal still contains all commits after a frontier. It
+// looks in the journal for the commits that the frontier names. If such a commit is older
+// than all commits of its slot that are kept, Follows returns ErrForgotten. If such a
+// commit never existed, Follows returns ErrForeign.
+func (x *frontiers) Follows(ctx context.Context, f revision.Frontier) error {
+	for _, r := range f {
+		rec, err := x.db.log.State(ctx, r)
+		if err != nil {
+			return err
+		}
+		if rec.State != journal.Committed {
+			return x.missing(ctx, r)
+		}
+	}
+	return x.followsOthers(ctx, f)
+}
+
+// missing returns the reason why the journal does not contain the commit r of a frontier.
+func (x *frontiers) missing(ctx context.Context, r table.Revision) error {
+	slot := revision.SlotOf(r)
+	for oldest, err := range x.db.log.Scan(ctx, slot, 0, r) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: %s, between %s and the head", ErrForeign, r, oldest.Revision)
+	}
+	for _, err := range x.db.log.Scan(ctx, slot, r, revision.Last-1) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: since %s", ErrForgotten, r)
+	}
+	return fmt.Errorf("%w: nothing of its slot is kept", ErrForeign)
+}
+
+// followsOthers checks the slots that a frontier does not name. Such a slot had no
+// commits at the frontier, so the journal must contain all commits of that slot. If one
+// of these commits is below the horizon, earlier commits of the slot may have been
+// removed.
+func (x *frontiers) followsOthers(ctx context.Context, f revision.Frontier) error {
+	now := x.db.Snapshot()
+	defer now.Close()
+	horizon := x.db.Horizon()
+	for _, end := range now.ends() {
+		slot := revision.SlotOf(end)
+		if f.Of(slot) != 0 {
+			continue
+		}
+		for rec, err := range x.db.log.Backward(ctx, slot, 0, min(end, horizon)) {
+			if err != nil {
+				return err
+			}
+			if rec.State == journal.Committed {
+				return fmt.Errorf("%w: slot %d has begun and gone on since", ErrForgotten, slot)
+			}
+		}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/store/pause"
@@ -85,6 +86,7 @@ func (b *bounds) before(age time.Duration) table.Revision {
 
 // A collector runs the garbage collections of a DB, one at a time.
 type collector struct {
+	db     *DB
 	mu     sync.Mutex
 	done   map[revision.Slot]table.Revision // for each slot, the last commit whose rows were collected
 	cancel context.CancelFunc
@@ -93,36 +95,44 @@ type collector struct {
 	warned map[string]table.Revision // the bases of the branches for which a warning was logged, by the branch's name
 }
 
+// A tally counts what garbage collection has removed since the store was opened.
+type tally struct {
+	removed atomic.Int64
+	// last is the end of the last collection, in nanoseconds since 1970, or 0 if there
+	// was none.
+	last atomic.Int64
+}
+
 // Collect runs one garbage collection, up to a horizon that all servers honour. It waits
 // at most two leases for servers that read the past below the new horizon. If such
 // servers remain, it collects only up to the horizon that they honour.
-func (db *DB) Collect(ctx context.Context, o CollectOptions) (Collection, error) {
-	b, err := db.horizon.bounds(ctx)
+func (g *collector) Collect(ctx context.Context, o CollectOptions) (Collection, error) {
+	b, err := g.db.horizon.bounds(ctx)
 	if err != nil {
 		return Collection{}, err
 	}
 	horizon := max(b.before(o.Retention), b.announced) // the horizon must not fall
 	if o.Dry {
-		return db.collect(ctx, b, horizon, o)
+		return g.collect(ctx, b, horizon, o)
 	}
-	if b, err = db.raise(ctx, horizon); err != nil {
+	if b, err = g.raise(ctx, horizon); err != nil {
 		return Collection{}, err
 	}
-	return db.collect(ctx, b, b.honoured, o)
+	return g.collect(ctx, b, b.honoured, o)
 }
 
 // raise announces a horizon and returns when all servers honour it, or after two leases. On a
 // store of one server it does not wait.
-func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error) {
-	if err := db.log.RaiseHorizon(ctx, horizon); err != nil {
+func (g *collector) raise(ctx context.Context, horizon table.Revision) (*bounds, error) {
+	if err := g.db.log.RaiseHorizon(ctx, horizon); err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(2 * db.o.Lease); ; {
-		b, err := db.horizon.bounds(ctx)
-		if err != nil || b.honoured >= horizon || time.Now().After(end) || !db.Shared() {
+	for end := time.Now().Add(2 * g.db.o.Lease); ; {
+		b, err := g.db.horizon.bounds(ctx)
+		if err != nil || b.honoured >= horizon || time.Now().After(end) || !g.db.Shared() {
 			return b, err
 		}
-		if err := pause.For(ctx, db.o.Poll); err != nil {
+		if err := pause.For(ctx, g.db.o.Poll); err != nil {
 			return nil, err
 		}
 	}
@@ -131,17 +141,16 @@ func (db *DB) raise(ctx context.Context, horizon table.Revision) (*bounds, error
 // collect removes the history below the given horizon, which every server must honour unless
 // o.Dry is set. From the families without history, collect removes what no state at or above
 // secretHorizon shows.
-func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o CollectOptions) (Collection, error) {
-	g := &db.garbage
+func (g *collector) collect(ctx context.Context, b *bounds, horizon table.Revision, o CollectOptions) (Collection, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if b.noBranch != nil {
 		horizon = b.noBranch(horizon)
 	}
-	p := &pass{db: db, b: b, o: o, horizon: horizon, sum: Collection{Horizon: horizon}}
+	p := &pass{db: g.db, b: b, o: o, horizon: horizon, sum: Collection{Horizon: horizon}}
 	var err error
 	if !o.Dry {
-		err = db.keepNumbers(ctx, horizon)
+		err = g.db.keepNumbers(ctx, horizon)
 	}
 	if err == nil {
 		err = p.run(ctx)
@@ -149,7 +158,7 @@ func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o 
 	if errors.Is(err, errSpent) {
 		p.sum.Partial, err = true, nil
 	}
-	if r, ok := db.store.(table.Reclaimer); ok && err == nil && !o.Dry {
+	if r, ok := g.db.store.(table.Reclaimer); ok && err == nil && !o.Dry {
 		err = r.Reclaim(ctx, o.Now)
 	}
 	if err != nil {
@@ -157,19 +166,19 @@ func (db *DB) collect(ctx context.Context, b *bounds, horizon table.Revision, o 
 	}
 	if !o.Dry {
 		g.tally.removed.Add(int64(p.sum.Removed.Cells))
-		g.tally.last.Store(db.o.Now().UnixNano())
+		g.tally.last.Store(g.db.o.Now().UnixNano())
 	}
 	return p.sum, nil
 }
 
 // start starts collection in the background.
-func (g *collector) start(db *DB) {
-	if !db.o.Collect || db.o.ReadOnly {
+func (g *collector) start() {
+	if !g.db.o.Collect || g.db.o.ReadOnly {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
-	g.ended.Go(func() { db.collectNowAndThen(ctx) })
+	g.ended.Go(func() { g.collectNowAndThen(ctx) })
 }
 
 func (g *collector) stop() {
@@ -190,29 +199,29 @@ const (
 	looks       = 128
 )
 
-func (db *DB) collectNowAndThen(ctx context.Context) {
-	every := min(max(db.o.Retention/looks, mostOften), mostSeldom)
-	interval := max(db.o.SecretAge/secretLooks, mostOften)
-	if db.o.Retention > 0 {
+func (g *collector) collectNowAndThen(ctx context.Context) {
+	every := min(max(g.db.o.Retention/looks, mostOften), mostSeldom)
+	interval := max(g.db.o.SecretAge/secretLooks, mostOften)
+	if g.db.o.Retention > 0 {
 		interval = min(interval, every)
 	}
 	var last time.Time
-	for pause.For(ctx, jittered(interval, db.o.random())) == nil {
-		o := CollectOptions{Retention: db.o.Retention, Rate: db.o.CollectRate}
-		whole := db.o.Retention > 0 && time.Since(last) >= every
-		done, err := db.collectAsLeader(ctx, o, whole)
+	for pause.For(ctx, jittered(interval, g.db.o.random())) == nil {
+		o := CollectOptions{Retention: g.db.o.Retention, Rate: g.db.o.CollectRate}
+		whole := g.db.o.Retention > 0 && time.Since(last) >= every
+		done, err := g.collectAsLeader(ctx, o, whole)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			db.o.Log.Warn("collecting garbage", "store", db.store.String(), "error", err)
+			g.db.o.Log.Warn("collecting garbage", "store", g.db.store.String(), "error", err)
 		case whole:
 			last = time.Now()
 		}
 		if ctx.Err() == nil && err == nil && whole {
-			db.parkOld(ctx)
+			g.parkOld(ctx)
 		}
 		if done.Removed.Cells > 0 {
-			db.o.Log.Info("collected garbage", "horizon", done.Horizon.Time(), "commits", done.Commits,
+			g.db.o.Log.Info("collected garbage", "horizon", done.Horizon.Time(), "commits", done.Commits,
 				"rows", done.Rows, "cells", done.Removed.Cells, "bytes", done.Removed.Bytes)
 		}
 	}
@@ -221,19 +230,67 @@ func (db *DB) collectNowAndThen(ctx context.Context) {
 // collectAsLeader collects if this server collects for all servers. If whole is set, it
 // announces the next horizon and then removes the history below the horizon that all
 // servers honour by now. Otherwise it collects only the families without history.
-func (db *DB) collectAsLeader(ctx context.Context, o CollectOptions, whole bool) (Collection, error) {
-	b, err := db.horizon.bounds(ctx)
+func (g *collector) collectAsLeader(ctx context.Context, o CollectOptions, whole bool) (Collection, error) {
+	b, err := g.db.horizon.bounds(ctx)
 	if err != nil || !b.leader {
 		return Collection{}, err
 	}
 	if !whole {
-		return db.collect(ctx, b, 0, o)
+		return g.collect(ctx, b, 0, o)
 	}
-	if err := db.log.RaiseHorizon(ctx, b.before(o.Retention)); err != nil {
+	if err := g.db.log.RaiseHorizon(ctx, b.before(o.Retention)); err != nil {
 		return Collection{}, err
 	}
-	if b, err = db.horizon.bounds(ctx); err != nil {
+	if b, err = g.db.horizon.bounds(ctx); err != nil {
 		return Collection{}, err
 	}
-	return db.collect(ctx, b, b.honoured, o)
+	return g.collect(ctx, b, b.honoured, o)
+}
+
+// parkOld parks the branches that are too old. It warns of branches that will soon be too
+// old.
+func (g *collector) parkOld(ctx context.Context) {
+	b, err := g.db.horizon.bounds(ctx)
+	if err != nil || !b.leader || g.db.o.BranchAge == 0 {
+		return
+	}
+	limit := max(g.db.o.BranchAge, g.db.o.Retention)
+	for _, branch := range g.db.Branches() {
+		i, err := branch.Info()
+		if err != nil || i.Parked || i.Merging {
+			continue
+		}
+		age := b.now.Time().Sub(i.Base.Time())
+		if age < limit {
+			g.warnOfOld(branch.name, i.Base, age, limit)
+		} else if err = branch.Park(ctx); err == nil {
+			g.db.o.Log.Warn("a branch was parked: it can be read, rebased or discarded, but not merged", "branch", branch.name, "base", i.Base.Time(), "age", age.Round(time.Second))
+		} else if !errors.Is(err, ErrConflict) && !errors.Is(err, ErrBranch) {
+			g.db.o.Log.Warn("parking an old branch", "branch", branch.name, "error", err)
+		}
+	}
+}
+
+// warnOfOld logs one warning for a branch that has at most a fourth of the limit left
+// before it is parked.
+func (g *collector) warnOfOld(name string, base table.Revision, age, limit time.Duration) {
+	if age < limit-limit/4 || g.warned[name] == base {
+		return
+	}
+	if g.warned == nil {
+		g.warned = map[string]table.Revision{}
+	}
+	g.warned[name] = base
+	g.db.o.Log.Warn("a branch will soon be parked: merge, rebase or discard it before", "branch", name,
+		"base", base.Time(), "in", (limit - age).Round(time.Second))
+}
+
+// Collected returns how many versions the collections of this server have removed, and
+// when the last successful collection ended. The zero time means that there was none.
+func (g *collector) Collected() (versions int64, last time.Time) {
+	t := &g.tally
+	if n := t.last.Load(); n != 0 {
+		last = time.Unix(0, n)
+	}
+	return t.removed.Load(), last
 }

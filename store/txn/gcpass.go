@@ -80,9 +80,9 @@ func (p *pass) readPinned(ctx context.Context) ([]table.Revision, error) {
 	if err != nil {
 		return nil, err
 	}
-	pinned := append(p.db.live.pins(), p.b.parked...)
+	pinned := append(p.db.registry.pins(), p.b.parked...) //rule:parked-base
 	for _, c := range all {
-		pinned = append(pinned, c.Revision)
+		pinned = append(pinned, c.Revision) //rule:checkpoint
 	}
 	slices.Sort(pinned)
 	return slices.Compact(pinned), nil
@@ -158,7 +158,7 @@ func (p *pass) young(ctx context.Context) error {
 // stay in the journal too (see Options.Consumed).
 func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 	w := p.walk(p.horizon)
-	done := p.db.garbage.done[slot]
+	done := p.db.collector.done[slot]
 	var last journal.Record
 	for rec, err := range p.db.log.Lists(ctx, slot, 0, p.horizon) {
 		if err != nil {
@@ -167,7 +167,7 @@ func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 		if rec.State == journal.Pending {
 			break // collect nothing beyond an undecided commit
 		}
-		if slot.IsBranch() && !p.b.swept(rec.Revision) {
+		if slot.IsBranch() && !p.b.swept(rec.Revision) { //rule:parked-journal
 			break // the branch is parked, or its cells are still to be removed
 		}
 		if rec.Revision > done {
@@ -185,10 +185,10 @@ func (p *pass) old(ctx context.Context, slot revision.Slot) error {
 	if err := w.flush(ctx); err != nil || p.o.Dry {
 		return err
 	}
-	if p.db.garbage.done == nil {
-		p.db.garbage.done = map[revision.Slot]table.Revision{}
+	if p.db.collector.done == nil {
+		p.db.collector.done = map[revision.Slot]table.Revision{}
 	}
-	p.db.garbage.done[slot] = last.Revision
+	p.db.collector.done[slot] = last.Revision
 	return nil
 }
 

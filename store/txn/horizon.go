@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/store/journal"
-	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -25,12 +24,58 @@ func (e *HorizonError) Error() string {
 
 func (e *HorizonError) Unwrap() error { return ErrRevision }
 
+// A registry contains the snapshots that may be in use.
+type registry struct {
+	db   *DB
+	mu   sync.Mutex
+	all  []*Snapshot
+	next int // the length of the list all at which unused snapshots are dropped
+	// horizon is the oldest revision that may be read. Only pinned snapshots in use are
+	// older, except on a standby.
+	horizon table.Revision
+}
+
+func (g *registry) add(s *Snapshot) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.all) >= g.next {
+		g.dropUnused()
+		g.next = max(64, 2*len(g.all))
+	}
+	g.all = append(g.all, s)
+}
+
+// dropUnused drops unused snapshots. It keeps the current snapshot, because any goroutine
+// may begin to use it.
+func (g *registry) dropUnused() {
+	kept := g.all[:0]
+	for _, s := range g.all {
+		if s.refs.Load() > 0 || s == g.db.current.Load() {
+			kept = append(kept, s)
+		}
+	}
+	clear(g.all[len(kept):])
+	g.all = kept
+}
+
+// Oldest returns the low-water mark of the oldest snapshot in use, not counting snapshots
+// of the past. Marks and secrets above this revision must not be collected.
+func (g *registry) Oldest() table.Revision {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dropUnused()
+	low := g.db.current.Load().low
+	for _, s := range g.all {
+		if s.ordinal != 0 {
+			low = min(low, s.low)
+		}
+	}
+	return low
+}
+
 // Horizon returns the horizon of this server. At accepts a revision below the horizon only if
 // a checkpoint or a parked branch keeps the state at that revision. The horizon never falls.
-func (db *DB) Horizon() table.Revision { return db.live.honoured() }
-
-// honoured returns the horizon that this server honours.
-func (g *registry) honoured() table.Revision {
+func (g *registry) Horizon() table.Revision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.horizon
@@ -47,7 +92,7 @@ func (g *registry) honour(announced table.Revision, current *Snapshot) table.Rev
 		g.dropUnused()
 		low := min(announced, current.low)
 		for _, s := range g.all {
-			if !s.pinned {
+			if !s.pinned { //rule:horizon-unread
 				low = min(low, s.low)
 			}
 		}
@@ -89,7 +134,7 @@ func (g *registry) expire(horizon table.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.all {
-		if s.low < horizon && !s.pinned && s != s.db.current.Load() {
+		if s.low < horizon && !s.pinned && s != g.db.current.Load() {
 			err := error(&HorizonError{s.max, horizon})
 			s.expired.Store(&err)
 		}
@@ -115,20 +160,20 @@ func (s *Snapshot) unreadable() error {
 	return nil
 }
 
-// admit registers s, a state of the past or of a branch, as in use. It accepts a state below
+// admitPast registers s, a state of the past or of a branch, as in use. It accepts a state below
 // the horizon if a checkpoint or a parked branch keeps that state.
-func (db *DB) admit(ctx context.Context, s *Snapshot) (*Snapshot, error) {
-	err := db.live.admit(s)
+func (g *registry) admitPast(ctx context.Context, s *Snapshot) (*Snapshot, error) {
+	err := g.admit(s)
 	if err == nil {
 		return s, nil
 	}
 	// Register s before looking for the checkpoint: a collection that no longer finds the
 	// checkpoint still finds the registered snapshot.
 	s.pinned = true
-	if e := db.live.admit(s); e != nil {
+	if e := g.admit(s); e != nil {
 		return nil, e
 	}
-	kept, e := db.isKept(ctx, s.Trunk())
+	kept, e := g.isKept(ctx, s.Trunk())
 	if e == nil && !kept {
 		e = err
 	}
@@ -179,12 +224,12 @@ func (s *Snapshot) stillKept(ctx context.Context) error {
 }
 
 // isKept reports whether a checkpoint or a parked branch keeps the state at a revision.
-func (db *DB) isKept(ctx context.Context, r table.Revision) (bool, error) {
-	all, err := db.Checkpoints(ctx)
+func (g *registry) isKept(ctx context.Context, r table.Revision) (bool, error) {
+	all, err := g.db.Checkpoints(ctx)
 	if err != nil || slices.ContainsFunc(all, func(c Checkpoint) bool { return c.Revision == r }) {
 		return err == nil, err
 	}
-	h, err := db.log.Heads(ctx)
+	h, err := g.db.log.Heads(ctx)
 	return err == nil && slices.Contains(h.ParkedBases(), r), err
 }
 
@@ -203,45 +248,31 @@ func (s *Snapshot) scanKept(ctx context.Context, rows iter.Seq2[table.Row, error
 	}
 }
 
-// admitFrontier registers s, the state at the frontier f, as in use. The commits that f
-// names may be older than the horizon even if the commits after f are not. If nothing was
-// committed between f and the horizon, the state at f equals the state at the horizon.
-func (db *DB) admitFrontier(ctx context.Context, s *Snapshot, f revision.Frontier) (*Snapshot, error) {
-	for {
-		err := db.live.admit(s)
-		if err == nil {
-			return s, nil
+// keepsJournal returns a HorizonError if commits above r may have been removed from the journal.
+// It asks the store only if ask is set and collections do not wait for this server.
+func (g *registry) keepsJournal(ctx context.Context, r table.Revision, ask bool) error {
+	horizon := g.Horizon()
+	if ask && (g.db.Shared() || g.db.o.Follow) && !g.db.views.tenured() {
+		h, err := g.db.log.Heads(ctx)
+		if err != nil {
+			return err
 		}
-		horizon := db.Horizon()
-		silent, e := db.silent(ctx, f, horizon)
-		if e != nil {
-			return nil, e
-		}
-		if !silent {
-			return nil, err
-		}
-		s.max, s.low = max(s.max, horizon), max(s.low, horizon)
+		horizon = max(horizon, h.Horizon)
 	}
+	if r < horizon {
+		return &HorizonError{r, horizon}
+	}
+	return nil
 }
 
-// silent reports whether nothing was committed after a frontier and up to a horizon. The
-// journal keeps at least the last commit of each slot up to the horizon.
-func (db *DB) silent(ctx context.Context, f revision.Frontier, horizon table.Revision) (bool, error) {
-	now := db.Snapshot()
+// holdHorizon returns a snapshot of the newest state. Until the snapshot is closed, the
+// horizon does not rise above its revision.
+func (g *registry) holdHorizon() (*Snapshot, error) {
+	now := g.db.Snapshot()
 	defer now.Close()
-	for _, end := range now.ends() {
-		from := f.Of(revision.SlotOf(end))
-		if from >= min(end, horizon) {
-			continue
-		}
-		for rec, err := range db.log.Backward(ctx, revision.SlotOf(end), from, min(end, horizon)) {
-			if err != nil {
-				return false, err
-			}
-			if rec.State == journal.Committed && now.Visible(rec.Revision) {
-				return false, nil
-			}
-		}
+	if err := now.unreadable(); err != nil {
+		return nil, err
 	}
-	return true, nil
+	held := &Snapshot{db: g.db, view: now.view, heads: now.heads, max: now.max, low: now.low}
+	return held, g.admit(held)
 }

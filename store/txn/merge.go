@@ -47,70 +47,49 @@ func (e *ClashError) Error() string {
 // commit of the trunk may thaw the cell again.
 const freezes = 3
 
-// Merge makes the branch visible by one commit. If the branch conflicts with commits of the
-// trunk, Merge returns a ClashError.
-func (b *Branch) Merge(ctx context.Context, message []byte) (table.Revision, error) {
-	return b.db.branches.mergeBranch(ctx, b, message)
-}
-
-func (e *cluster) mergeBranch(ctx context.Context, b *Branch, message []byte) (table.Revision, error) {
+func (x *clusterBrancher) merge(ctx context.Context, b *Branch, message []byte) (table.Revision, error) {
 	for try := range freezes {
-		w, err := e.holder()
-		if err != nil {
-			return 0, err
-		}
-		r, met, err := w.merge(ctx, b, message)
+		r, met, err := x.tryMerge(ctx, b, message)
 		if met == nil || err != nil {
 			return r, err
 		}
-		random := e.db.o.random()
-		if err := e.awaitFree(ctx, met, random); err != nil {
+		random := x.e.db.o.random()
+		if err := x.awaitFree(ctx, met, random); err != nil {
 			return 0, err
 		}
-		if err := pause.For(ctx, jittered(e.db.o.Poll<<try, random)); err != nil {
+		if err := pause.For(ctx, jittered(x.e.db.o.Poll<<try, random)); err != nil {
 			return 0, err
 		}
 	}
 	return 0, fmt.Errorf("%w: commits were quicker than the merge of %s", ErrConflict, b.name)
 }
 
-// Clashes returns the conflicts that keep the branch from being merged now. It changes
-// nothing.
-func (b *Branch) Clashes(ctx context.Context) ([]Clash, error) {
-	return b.db.branches.clashesOf(ctx, b)
-}
-
-// mayHaveChanged returns all ids, because a server does not know the commits that other
-// servers make in the branch.
-func (e *cluster) mayHaveChanged(_ context.Context, _ *Branch, ids iter.Seq[entry.ID]) ([]entry.ID, error) {
-	return slices.Collect(ids), nil
-}
-
-func (e *cluster) clashesOf(ctx context.Context, b *Branch) ([]Clash, error) {
-	w, err := e.holder()
-	if err != nil {
-		return nil, err
-	}
-	c, err := w.readBranch(ctx, b)
+func (x *clusterBrancher) clashes(ctx context.Context, b *Branch) ([]Clash, error) {
+	c, err := x.read(ctx, b)
 	if err != nil {
 		return nil, err
 	}
 	if err := b.changeable(&c.cell); err != nil {
 		return nil, err
 	}
-	x := &mergeCheck{w: w, c: c, dry: true}
-	return x.run(ctx)
+	return (&mergeCheck{c: *c, dry: true}).run(ctx)
 }
 
-func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.Revision, met *branchCell, err error) {
+// mayHaveChanged returns all ids, because a server does not know the commits that other
+// servers make in the branch.
+func (x *clusterBrancher) mayHaveChanged(_ context.Context, _ *Branch, ids iter.Seq[entry.ID]) ([]entry.ID, error) {
+	return slices.Collect(ids), nil
+}
+
+func (x *clusterBrancher) tryMerge(ctx context.Context, b *Branch, message []byte) (r table.Revision, met *branchCell, err error) {
 	if err := b.db.gate.enter(ctx, false); err != nil {
 		return 0, nil, err
 	}
 	defer b.db.gate.leave()
-	if err := errors.Join(canceled(ctx), w.alive(), w.e.drifted()); err != nil {
+	if err := errors.Join(canceled(ctx), x.e.clock.drifted()); err != nil {
 		return 0, nil, err
 	}
-	c, err := w.readBranch(ctx, b)
+	c, err := x.read(ctx, b)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -120,21 +99,20 @@ func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.
 	if c.isBusy() {
 		return 0, c, nil
 	}
-	frozen := c.cell
+	frozen := c.cell //rule:frozen-first
 	frozen.State = revision.Frozen
-	if done, err := w.swapBranch(ctx, c, frozen); err != nil || !done {
+	if done, err := c.swap(ctx, frozen); err != nil || !done {
 		return 0, c, err
 	}
 	// From here on the branch has exactly the commits that this cell shows.
-	checked := *c
-	x := &mergeCheck{w: w, c: &checked}
+	check := &mergeCheck{c: *c} //rule:frozen-check
 	var clashes []Clash
-	err = w.renewing(ctx, c, func(ctx context.Context) (err error) {
-		clashes, err = x.run(ctx)
+	err = c.renewing(ctx, func(ctx context.Context) (err error) {
+		clashes, err = check.run(ctx) //rule:frozen-run
 		return err
 	})
 	if err != nil || len(clashes) > 0 {
-		w.reopen(ctx, c)
+		c.reopen(ctx)
 		if errors.Is(err, errTaken) {
 			return 0, c, nil
 		}
@@ -143,81 +121,83 @@ func (w *writer) merge(ctx context.Context, b *Branch, message []byte) (r table.
 		}
 		return 0, nil, err
 	}
-	return w.commitMerge(context.WithoutCancel(ctx), c, &journal.Record{Kind: journal.Merge, IDs: x.ids, Keys: x.keys, AllChanged: x.all, Message: message})
+	m := &merger{c: c, rec: &journal.Record{Kind: journal.Merge, IDs: check.ids, Keys: check.keys, AllChanged: check.all, Message: message}}
+	return m.commit(context.WithoutCancel(ctx))
 }
 
-// reopen opens a branch that is frozen, merging or being made. If the swap fails, the branch
-// stays in its state until another server changes the state.
-func (w *writer) reopen(ctx context.Context, c *branchCell) (done bool, err error) {
-	next := c.cell
-	next.State, next.Merge = revision.Open, 0
-	return w.swapBranch(context.WithoutCancel(ctx), c, next)
+// A merger commits the merge of a branch whose cell is frozen.
+type merger struct {
+	c   *branchCell // the frozen cell
+	rec *journal.Record
+	p   *pendingCommit
 }
 
-// commitMerge writes the revision of the merge into the branch's cell, and then commits the
-// merge. If the cell is no longer the frozen cell c, commitMerge does neither. The merge is an
-// exception below this server's head until it is decided. An aborted merge stays an exception
-// until the branch's cell no longer names the merge.
-func (w *writer) commitMerge(ctx context.Context, c *branchCell, rec *journal.Record) (r table.Revision, met *branchCell, err error) {
-	w.clock.Observe(max(c.heads.Max(), c.cell.Head))
+// commit writes the revision of the merge into the branch's cell, and then commits the merge. If
+// the cell is no longer the frozen cell, commit does neither. The merge is an exception below this
+// server's head until it is decided. An aborted merge stays an exception until the branch's cell
+// no longer names the merge.
+func (m *merger) commit(ctx context.Context) (r table.Revision, met *branchCell, err error) {
+	w, c := m.c.w, m.c
+	w.clock.Observe(max(c.heads.Max(), c.cell.Head)) //rule:merge-above
 	w.mu.Lock()
-	p, err := w.newCommit(rec)
+	m.p, err = w.newCommit(m.rec)
 	w.mu.Unlock()
 	if err != nil {
 		return 0, nil, err
 	}
 	named := *c
 	next := c.cell
-	next.State, next.Merge = revision.Merging, rec.Revision
-	done, err := w.swapBranch(ctx, &named, next)
+	next.State, next.Merge = revision.Merging, m.rec.Revision
+	done, err := named.swap(ctx, next)
 	if err == nil && !done { // another server thawed the branch
-		w.finalise(p, journal.Aborted)
+		w.finalise(m.p, journal.Aborted)
 		return 0, &named, nil
 	}
 	if err == nil {
-		err = w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Begin(ctx, rec) })
+		err = w.step(ctx, func(ctx context.Context) error { return w.e.db.log.Begin(ctx, m.rec) })
 	}
 	if err != nil {
-		w.settleLater(p, c)
+		m.settleLater()
 		if errors.Is(err, journal.ErrTaken) { // another server has aborted the merge
 			return 0, &named, nil
 		}
 		return 0, nil, fmt.Errorf("merging: %w", err)
 	}
 	if err := w.alive(); err != nil {
-		w.settleLater(p, c)
+		m.settleLater()
 		return 0, nil, fmt.Errorf("merging: %w", err)
 	}
 	var state journal.State
 	err = w.step(ctx, func(ctx context.Context) (err error) {
-		state, err = w.e.db.log.Decide(ctx, rec, journal.Committed)
+		state, err = w.e.db.log.Decide(ctx, m.rec, journal.Committed)
 		return err
 	})
 	switch {
 	case err != nil:
-		w.settleLater(p, c)
+		m.settleLater()
 		return 0, nil, fmt.Errorf("%w: deciding the merge: %w", ErrUnknown, err)
 	case state != journal.Committed:
-		w.settleLater(p, c)
+		m.settleLater()
 		return 0, &named, nil
 	}
-	w.finalise(p, journal.Committed)
-	if err := w.awaitShown(p); err != nil {
+	w.finalise(m.p, journal.Committed)
+	if err := w.awaitShown(m.p); err != nil {
 		return 0, nil, err
 	}
 	next = named.cell
 	next.State = revision.Merged
-	if _, err := w.swapBranch(ctx, &named, next); err != nil {
+	if _, err := named.swap(ctx, next); err != nil {
 		w.e.db.o.Log.Debug("the branch's cell still says merging", "branch", c.cell.Owner, "error", err)
 	}
-	return rec.Revision, nil, nil
+	return m.rec.Revision, nil, nil
 }
 
-// settleLater finds out the outcome of a merge in the background, and aborts it if it is
+// settleLater finds out the outcome of the merge in the background, and aborts it if it is
 // undecided. An aborted merge stays undecided in this server's cell until the branch's cell
 // cannot name the merge any more. If the answer to the swap that names the merge was lost, the
 // swap may still reach the store. The swap fails once the branch's cell has changed.
-func (w *writer) settleLater(p *pendingCommit, c *branchCell) {
+func (m *merger) settleLater() {
+	w := m.c.w
 	w.resolver.open.Add(1)
 	random := w.e.db.o.random()
 	w.e.done.Go(func() {
@@ -226,21 +206,21 @@ func (w *writer) settleLater(p *pendingCommit, c *branchCell) {
 			if pause.For(w.e.background, jittered(time.Millisecond<<min(try, 8), random)) != nil || w.fenced.Load() {
 				return
 			}
-			if state, err := w.settleMerge(w.e.background, p.rec, c); err == nil {
-				w.finalise(p, state)
+			if state, err := m.settle(w.e.background); err == nil {
+				w.finalise(m.p, state)
 				return
 			}
 		}
 	})
 }
 
-// settleMerge decides a merge. c is the frozen cell that the swap naming the merge
-// replaces.
-func (w *writer) settleMerge(ctx context.Context, rec *journal.Record, c *branchCell) (state journal.State, err error) {
+// settle decides the merge.
+func (m *merger) settle(ctx context.Context) (state journal.State, err error) {
+	w := m.c.w
 	err = w.step(ctx, func(ctx context.Context) error {
-		if state, err = w.e.db.log.Decide(ctx, rec, journal.Aborted); err == nil && state == journal.None {
+		if state, err = w.e.db.log.Decide(ctx, m.rec, journal.Aborted); err == nil && state == journal.None {
 			var is journal.Record
-			is, err = w.e.db.log.Forbid(ctx, rec.Revision, w.e.db.o.random())
+			is, err = w.e.db.log.Forbid(ctx, m.rec.Revision, w.e.db.o.random())
 			state = is.State
 		}
 		return err
@@ -248,47 +228,18 @@ func (w *writer) settleMerge(ctx context.Context, rec *journal.Record, c *branch
 	if err != nil || state == journal.Committed {
 		return state, err
 	}
-	now := *c
-	for string(now.raw) == string(c.raw) || now.cell.State == revision.Merging && now.cell.Merge == rec.Revision {
-		if done, err := w.reopen(ctx, &now); err != nil || done {
+	now := *m.c
+	for string(now.raw) == string(m.c.raw) || now.cell.State == revision.Merging && now.cell.Merge == m.rec.Revision { //rule:merge-void
+		if done, err := now.reopen(ctx); err != nil || done {
 			return journal.Aborted, err
 		}
 	}
 	return journal.Aborted, nil
 }
 
-// meetBranch does what resolveConflict does, for a mark of a commit in a branch. The
-// transaction's snapshot does not show that commit. Marks of a branch that is not being
-// merged are no conflicts. If the branch is frozen, the server that merges it may have
-// checked this row already, so meetBranch thaws the branch. If the merge has begun to
-// commit, the conflict is with the merge, as it would be with any other commit.
-func (w *writer) meetBranch(ctx context.Context, heads *journal.Heads, own *journal.Record, r table.Revision) (*conflict, error) {
-	for {
-		c := &branchCell{revision.SlotOf(r), heads, heads.Cell(revision.SlotOf(r)), heads.Raw(revision.SlotOf(r))}
-		switch {
-		case heads.Visible(r):
-			return &conflict{revision: heads.ShownBy(r)}, nil
-		case heads.Void(r), r < c.cell.First:
-			return nil, nil
-		case c.cell.State == revision.Merging:
-			return w.resolveConflict(ctx, heads, own, c.cell.Merge)
-		case c.cell.State != revision.Frozen:
-			return nil, nil
-		}
-		if done, err := w.reopen(ctx, c); err != nil || done {
-			return nil, err
-		}
-		var err error
-		if heads, err = w.readHeads(ctx); err != nil {
-			return nil, err
-		}
-	}
-}
-
 // A mergeCheck looks for the conflicts of a branch, and gathers what the branch changed.
 type mergeCheck struct {
-	w   *writer
-	c   *branchCell
+	c   branchCell
 	dry bool // change nothing, and count no pending commit as a conflict
 
 	rows map[string]map[string]bool // the rows with marks, by table
@@ -334,7 +285,7 @@ func (x *mergeCheck) gather(ctx context.Context) error {
 	x.rows = map[string]map[string]bool{}
 	own := x.c.cell.Archive()
 	ids, keys := map[entry.ID]bool{}, map[uint64]bool{}
-	for rec, err := range x.w.e.db.log.Lists(ctx, x.c.slot, own.First, own.Head) {
+	for rec, err := range x.c.w.e.db.log.Lists(ctx, x.c.slot, own.First, own.Head) {
 		if err != nil {
 			return err
 		}
@@ -368,15 +319,15 @@ func (x *mergeCheck) gather(ctx context.Context) error {
 // readMarks reads some rows of a table. It appends to met the marks in these rows that conflict
 // with the branch's marks and that the branch's base does not show.
 func (x *mergeCheck) readMarks(ctx context.Context, name string, keys [][]byte, met []Clash) ([]Clash, error) {
-	t, ok := x.w.e.db.store.Table(name).(table.Versioner)
+	t, ok := x.c.w.e.db.store.Table(name).(table.Versioner)
 	if !ok {
 		return nil, fmt.Errorf("table %s cannot be read version by version", name)
 	}
 	base, heads := x.c.cell.Base, x.c.heads
 	// The marks of another branch that was merged after the base may be older than the base.
-	after := min(base, heads.Low(), heads.Settled(base))
+	after := min(base, heads.Low(), heads.Settled(base)) //rule:merge-after
 	var rows []table.Row
-	if err := x.w.step(ctx, func(ctx context.Context) (err error) {
+	if err := x.c.w.step(ctx, func(ctx context.Context) (err error) {
 		rows, err = t.Versions(ctx, keys, table.MarkFamily, after)
 		return err
 	}); err != nil {
@@ -389,7 +340,7 @@ func (x *mergeCheck) readMarks(ctx context.Context, name string, keys [][]byte, 
 			for i := range row.Cells {
 				c := &row.Cells[i]
 				isOwn := revision.SlotOf(c.Revision) == x.c.slot && c.Revision >= own.First
-				if isOwn != (pass == 0) || isOwn && !own.Shows(c.Revision) || !isOwn && heads.VisibleAt(c.Revision, base) {
+				if isOwn != (pass == 0) || isOwn && !own.Shows(c.Revision) || !isOwn && heads.VisibleAt(c.Revision, base) { //rule:merge-base
 					continue
 				}
 				m, err := parseMark(c)
@@ -419,7 +370,7 @@ func sortClashes(all []Clash) {
 // and therefore is a conflict. It waits until a pending commit is decided, because that
 // commit may have read the branch's cell before the cell was frozen.
 func (x *mergeCheck) stands(ctx context.Context, r table.Revision) (bool, error) {
-	w := x.w
+	w := x.c.w
 	random := w.e.db.o.random()
 	patience := time.Now().Add(2 * w.e.db.o.Lease)
 	for try := 0; ; try++ {
@@ -428,7 +379,7 @@ func (x *mergeCheck) stands(ctx context.Context, r table.Revision) (bool, error)
 			return false, err
 		}
 		decided, stands, err := x.decided(ctx, heads, r)
-		if err != nil || decided {
+		if err != nil || decided { //rule:merge-waits
 			return stands, err
 		}
 		if x.dry {
@@ -453,9 +404,9 @@ func (x *mergeCheck) decided(ctx context.Context, heads *journal.Heads, r table.
 		return x.otherBranch(ctx, heads, r)
 	}
 	rec := journal.Record{}
-	err = x.w.step(ctx, func(ctx context.Context) (err error) {
-		if rec, err = x.w.e.db.log.State(ctx, r); err == nil && rec.State == journal.None && !x.dry {
-			rec, err = x.w.e.db.log.Forbid(ctx, r, x.w.e.db.o.random())
+	err = x.c.w.step(ctx, func(ctx context.Context) (err error) {
+		if rec, err = x.c.w.e.db.log.State(ctx, r); err == nil && rec.State == journal.None && !x.dry {
+			rec, err = x.c.w.e.db.log.Forbid(ctx, r, x.c.w.e.db.o.random())
 		}
 		return err
 	})
@@ -468,7 +419,7 @@ func (x *mergeCheck) decided(ctx context.Context, heads *journal.Heads, r table.
 // false for decided.
 func (x *mergeCheck) otherBranch(ctx context.Context, heads *journal.Heads, r table.Revision) (decided, stands bool, err error) {
 	slot := revision.SlotOf(r)
-	c := &branchCell{slot, heads, heads.Cell(slot), heads.Raw(slot)}
+	c := x.c.w.branchCell(heads, slot)
 	switch {
 	case r < c.cell.First:
 		return true, false, nil
@@ -477,6 +428,6 @@ func (x *mergeCheck) otherBranch(ctx context.Context, heads *journal.Heads, r ta
 	case c.cell.State != revision.Frozen || x.dry:
 		return true, false, nil
 	}
-	decided, err = x.w.reopen(ctx, c)
+	decided, err = x.c.reopen(ctx)
 	return decided, false, err
 }

@@ -25,6 +25,7 @@ const markEvery = 256
 
 // numbering holds the marks that a server knows.
 type numbering struct {
+	db    *DB
 	mu    sync.Mutex
 	marks []journal.Mark // in order
 }
@@ -35,8 +36,8 @@ type Numbered = journal.Mark
 
 // NumberAt returns the number of the last change of the commits up to r, as far as they are
 // decided. If r is below the first mark, it returns the number at that mark.
-func (db *DB) NumberAt(ctx context.Context, r table.Revision) (uint64, error) {
-	m, err := db.count(ctx,
+func (x *numbering) NumberAt(ctx context.Context, r table.Revision) (uint64, error) {
+	m, err := x.count(ctx,
 		func(m journal.Mark) bool { return m.Revision <= r },
 		func(_ uint64, rec *journal.Record) bool { return rec.Revision > r })
 	return m.Number, err
@@ -44,26 +45,26 @@ func (db *DB) NumberAt(ctx context.Context, r table.Revision) (uint64, error) {
 
 // NumberedAfter returns a position before the first commit that has a change with a number
 // greater than n.
-func (db *DB) NumberedAfter(ctx context.Context, n uint64) (Numbered, error) {
-	return db.count(ctx,
+func (x *numbering) NumberedAfter(ctx context.Context, n uint64) (Numbered, error) {
+	return x.count(ctx,
 		func(m journal.Mark) bool { return m.Number <= n },
 		func(before uint64, rec *journal.Record) bool { return before+rec.Weight() > n })
 }
 
 // count counts from the last mark for which fits is true up to the first commit for which
 // stop is true. It counts again if a collection may have removed some of the commits.
-func (db *DB) count(ctx context.Context, fits func(journal.Mark) bool, stop func(before uint64, rec *journal.Record) bool) (journal.Mark, error) {
+func (x *numbering) count(ctx context.Context, fits func(journal.Mark) bool, stop func(before uint64, rec *journal.Record) bool) (journal.Mark, error) {
 	for {
-		marks, err := db.knownMarks(ctx)
+		marks, err := x.knownMarks(ctx)
 		if err != nil {
 			return journal.Mark{}, err
 		}
 		from := marks[max(0, sort.Search(len(marks), func(i int) bool { return !fits(marks[i]) })-1)]
-		at, err := db.countFrom(ctx, from, stop)
+		at, err := x.countFrom(ctx, from, stop)
 		if err != nil {
 			return at, err
 		}
-		first, err := db.log.FirstMark(ctx)
+		first, err := x.db.log.FirstMark(ctx)
 		if err != nil || first == nil || first.Revision <= from.Revision {
 			return at, err
 		}
@@ -71,8 +72,8 @@ func (db *DB) count(ctx context.Context, fits func(journal.Mark) bool, stop func
 }
 
 // countFrom counts from a mark, and writes further marks.
-func (db *DB) countFrom(ctx context.Context, m journal.Mark, stop func(uint64, *journal.Record) bool) (journal.Mark, error) {
-	s, err := db.Decided(ctx)
+func (x *numbering) countFrom(ctx context.Context, m journal.Mark, stop func(uint64, *journal.Record) bool) (journal.Mark, error) {
+	s, err := x.db.Decided(ctx)
 	if err != nil {
 		return m, err
 	}
@@ -87,81 +88,79 @@ func (db *DB) countFrom(ctx context.Context, m journal.Mark, stop func(uint64, *
 		}
 		m = journal.Mark{Revision: rec.Revision, Number: m.Number + rec.Weight()}
 		if passed++; passed%markEvery == 0 {
-			db.note(ctx, m)
+			x.note(ctx, m)
 		}
 	}
 	return m, nil
 }
 
 // note keeps a mark for later counts. It matters to nobody if the mark cannot be written now.
-func (db *DB) note(ctx context.Context, m journal.Mark) {
-	if !db.o.ReadOnly && db.log.SetMark(ctx, m) != nil {
+func (x *numbering) note(ctx context.Context, m journal.Mark) {
+	if !x.db.o.ReadOnly && x.db.log.SetMark(ctx, m) != nil {
 		return
 	}
-	n := &db.numbers
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if i, known := slices.BinarySearchFunc(n.marks, m.Revision, compareMark); !known {
-		n.marks = slices.Insert(slices.Clone(n.marks), i, m)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if i, known := slices.BinarySearchFunc(x.marks, m.Revision, compareMark); !known {
+		x.marks = slices.Insert(slices.Clone(x.marks), i, m)
 	}
 }
 
 func compareMark(m journal.Mark, r table.Revision) int { return m.Revision.Compare(r) }
 
 // knownMarks returns the first mark and the later ones, in order.
-func (db *DB) knownMarks(ctx context.Context) ([]journal.Mark, error) {
-	first, err := db.log.FirstMark(ctx)
+func (x *numbering) knownMarks(ctx context.Context) ([]journal.Mark, error) {
+	first, err := x.db.log.FirstMark(ctx)
 	if err == nil && first == nil {
-		first, err = db.beginNumbers(ctx)
+		first, err = x.beginNumbers(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	n := &db.numbers
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	i, found := slices.BinarySearchFunc(n.marks, first.Revision, compareMark)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i, found := slices.BinarySearchFunc(x.marks, first.Revision, compareMark)
 	if found {
 		i++
 	}
-	n.marks = append([]journal.Mark{*first}, n.marks[i:]...)
-	more, err := db.log.Marks(ctx, n.marks[len(n.marks)-1].Revision, revision.Last-1)
-	n.marks = append(n.marks, more...)
-	return n.marks, err
+	x.marks = append([]journal.Mark{*first}, x.marks[i:]...)
+	more, err := x.db.log.Marks(ctx, x.marks[len(x.marks)-1].Revision, revision.Last-1)
+	x.marks = append(x.marks, more...)
+	return x.marks, err
 }
 
 // beginNumbers begins to count at the oldest commit that is kept.
-func (db *DB) beginNumbers(ctx context.Context) (*journal.Mark, error) {
-	if db.o.ReadOnly {
+func (x *numbering) beginNumbers(ctx context.Context) (*journal.Mark, error) {
+	if x.db.o.ReadOnly {
 		return nil, fmt.Errorf("%w: it cannot begin to number changes; ask a server that writes for them once", ErrReadOnly)
 	}
-	if _, err := db.log.MoveFirstMark(ctx, nil, journal.Mark{Revision: db.Horizon()}); err != nil {
+	if _, err := x.db.log.MoveFirstMark(ctx, nil, journal.Mark{Revision: x.db.Horizon()}); err != nil {
 		return nil, err
 	}
-	return db.log.FirstMark(ctx)
+	return x.db.log.FirstMark(ctx)
 }
 
 // keepNumbers moves the first mark to the horizon of a collection, which may then remove the
 // commits up to the horizon from the journal.
-func (db *DB) keepNumbers(ctx context.Context, horizon table.Revision) error {
+func (x *numbering) keepNumbers(ctx context.Context, horizon table.Revision) error {
 	for {
-		first, err := db.log.FirstMark(ctx)
+		first, err := x.db.log.FirstMark(ctx)
 		if err != nil || first == nil || first.Revision >= horizon {
 			return err
 		}
-		if _, decided := db.Bounds(); decided < horizon {
+		if _, decided := x.db.Bounds(); decided < horizon {
 			return fmt.Errorf("%w: %s is not decided yet", ErrConflict, horizon)
 		}
-		n, err := db.NumberAt(ctx, horizon)
+		n, err := x.NumberAt(ctx, horizon)
 		if err != nil {
 			return err
 		}
-		moved, err := db.log.MoveFirstMark(ctx, first, journal.Mark{Revision: horizon, Number: n})
+		moved, err := x.db.log.MoveFirstMark(ctx, first, journal.Mark{Revision: horizon, Number: n})
 		if err != nil {
 			return err
 		}
 		if moved {
-			return db.log.ForgetMarks(ctx, first.Revision, horizon)
+			return x.db.log.ForgetMarks(ctx, first.Revision, horizon)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func (o *others) startCleanUp(w *writer) {
 	inFlight := w.e.db.o.InFlight
 	var closed []revision.Slot
 	for _, s := range w.e.heads.Slots() {
-		if c := w.e.heads.Cell(s); c.Kind == revision.Server && c.State == revision.Closed && time.Since(o.seen[s].since) > inFlight {
+		if c := w.e.heads.Cell(s); c.Kind == revision.Server && c.State == revision.Closed && time.Since(o.seen[s].since) > inFlight { //rule:R4-landed
 			closed = append(closed, s)
 		}
 	}

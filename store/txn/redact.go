@@ -51,8 +51,8 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 			return err
 		}
 	}
-	db.garbage.mu.Lock()
-	defer db.garbage.mu.Unlock()
+	db.collector.mu.Lock()
+	defer db.collector.mu.Unlock()
 	// The state at end also shows commits that were undecided when Redact began.
 	at, err := db.At(ctx, end)
 	if err != nil {
@@ -60,18 +60,6 @@ func (db *DB) Redact(ctx context.Context, fn func(*Redaction) error) error {
 	}
 	defer at.Close()
 	return fn(&Redaction{db, at})
-}
-
-// holdHorizon returns a snapshot of the newest state. Until the snapshot is closed, the
-// horizon does not rise above its revision.
-func (db *DB) holdHorizon() (*Snapshot, error) {
-	now := db.Snapshot()
-	defer now.Close()
-	if err := now.unreadable(); err != nil {
-		return nil, err
-	}
-	held := &Snapshot{db: db, view: now.view, heads: now.heads, max: now.max, low: now.low}
-	return held, db.live.admit(held)
 }
 
 // Table returns a table of the store as a Redactor. It returns an error if the past of

@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -11,6 +12,83 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
+
+// A roster has what the servers of a store tell about themselves.
+type roster struct{ db *DB }
+
+// A Server is what a server of a store publishes about itself when it starts.
+type Server struct {
+	Version string    `json:"version"`
+	Status  string    `json:"status"` // URL of the server's status listener; "": none
+	Since   time.Time `json:"since"`
+}
+
+// forgotten is the age from which the information about a server without a slot is
+// removed. The age is the time since that server started.
+const forgotten = 24 * time.Hour
+
+// Announce publishes the information about this server. It also removes the information
+// about each server that holds no slot and started more than a day before this server.
+func (x *roster) Announce(ctx context.Context, s Server) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	log := journal.New(x.db.Store())
+	all, alive, err := publishedBy(ctx, log)
+	if err != nil {
+		return err
+	}
+	for owner, other := range all {
+		if !alive[owner] && s.Since.Sub(other.Since) > forgotten {
+			if err := log.SetServer(ctx, owner, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return log.SetServer(ctx, x.db.Owner(), text)
+}
+
+// Withdraw removes the information about this server.
+func (x *roster) Withdraw(ctx context.Context) error {
+	return journal.New(x.db.Store()).SetServer(ctx, x.db.Owner(), nil)
+}
+
+// Servers returns what the servers that hold a slot of the store have published. The key
+// is the server's name, which its slot contains as the owner.
+func (x *roster) Servers(ctx context.Context) (map[string]Server, error) {
+	all, alive, err := publishedBy(ctx, journal.New(x.db.Store()))
+	for owner := range all {
+		if !alive[owner] {
+			delete(all, owner)
+		}
+	}
+	return all, err
+}
+
+// publishedBy returns what all servers have published, by server name, and the names of the
+// servers that hold a slot.
+func publishedBy(ctx context.Context, log *journal.Log) (all map[string]Server, alive map[string]bool, err error) {
+	texts, err := log.Servers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := log.Heads(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	alive = map[string]bool{}
+	for _, number := range h.Slots() {
+		alive[h.Cell(number).Owner] = true
+	}
+	all = map[string]Server{}
+	for owner, text := range texts {
+		var s Server
+		_ = json.Unmarshal(text, &s) // fields that only a newer version has are ignored
+		all[owner] = s
+	}
+	return all, alive, nil
+}
 
 // A Cluster describes the servers of one store. A revision is in the text form of
 // package revision, or "" if there is none.
@@ -43,21 +121,21 @@ type ClusterSlot struct {
 }
 
 // ReadCluster describes the servers of a store by the heads that they publish.
-func (db *DB) ReadCluster(ctx context.Context, now time.Time) (*Cluster, error) {
-	h, err := journal.New(db.Store()).Heads(ctx)
+func (x *roster) ReadCluster(ctx context.Context, now time.Time) (*Cluster, error) {
+	h, err := journal.New(x.db.Store()).Heads(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !db.Shared() {
-		db.ownHead(h)
+	if !x.db.Shared() {
+		x.ownHead(h)
 	}
-	return describeHeads(h, now, db.Lease()), nil
+	return describeHeads(h, now, x.db.Lease()), nil
 }
 
 // ownHead sets the head of an embedded store's only server to the newest revision that
 // the server shows. The server does not write its head at every commit.
-func (db *DB) ownHead(h *journal.Heads) {
-	s := db.Snapshot()
+func (x *roster) ownHead(h *journal.Heads) {
+	s := x.db.Snapshot()
 	defer s.Close()
 	cells := map[revision.Slot]revision.Cell{}
 	for _, number := range h.Slots() {
@@ -68,7 +146,7 @@ func (db *DB) ownHead(h *journal.Heads) {
 		cells[number] = c
 	}
 	h.Vector = revision.NewVector(cells, nil)
-	h.Horizon = max(h.Horizon, db.Horizon())
+	h.Horizon = max(h.Horizon, x.db.Horizon())
 }
 
 func describeHeads(h *journal.Heads, now time.Time, lease time.Duration) *Cluster {

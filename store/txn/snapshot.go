@@ -104,7 +104,7 @@ func (db *DB) At(ctx context.Context, r table.Revision) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return db.admit(ctx, s)
+	return db.admitPast(ctx, s)
 }
 
 // AtLeast makes sure that Snapshot returns states that show the commit r. Some server of
@@ -141,7 +141,7 @@ func (db *DB) AtTime(ctx context.Context, t time.Time) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return db.admit(ctx, s)
+	return db.admitPast(ctx, s)
 }
 
 // Decided returns the newest state to which no commit can be added: up to its revision
@@ -175,7 +175,7 @@ func (s *Snapshot) Low() table.Revision {
 	if s.view == nil || s.complete {
 		return s.low
 	}
-	return min(s.low, s.view.Settled(s.max))
+	return min(s.low, s.view.Settled(s.max)) //rule:branch-low
 }
 
 // Decided returns a revision up to which every server shows exactly the commits that s
@@ -210,7 +210,7 @@ func (s *Snapshot) Visible(r table.Revision) bool {
 	case !s.view.Visible(r):
 		return false
 	}
-	return !r.IsStaged() || s.view.ShownBy(r) <= s.max
+	return !r.IsStaged() || s.view.ShownBy(r) <= s.max //rule:shown-by
 }
 
 // IsCausal implements table.Causal. On a store of one server, each commit saw all earlier
@@ -353,61 +353,9 @@ func (v viewed) Scan(ctx context.Context, t table.Table, r table.Range, sel tabl
 // everything that the state before it shows. The caller has already recorded in
 // db.changes what the new commits of s changed.
 func (db *DB) show(s *Snapshot) {
-	db.live.add(s)
+	db.registry.add(s)
 	db.current.Store(s)
 	db.shown.Broadcast()
-}
-
-// Oldest returns the low-water mark of the oldest snapshot in use, not counting snapshots
-// of the past. Marks and secrets above this revision must not be collected.
-func (db *DB) Oldest() table.Revision {
-	return db.live.oldest(db.current.Load())
-}
-
-// A registry contains the snapshots that may be in use.
-type registry struct {
-	mu   sync.Mutex
-	all  []*Snapshot
-	next int // the length of the list all at which unused snapshots are dropped
-	// horizon is the oldest revision that may be read. Only pinned snapshots in use are
-	// older, except on a standby.
-	horizon table.Revision
-}
-
-func (g *registry) add(s *Snapshot) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.all) >= g.next {
-		g.dropUnused()
-		g.next = max(64, 2*len(g.all))
-	}
-	g.all = append(g.all, s)
-}
-
-// dropUnused drops unused snapshots. It keeps the current snapshot, because any goroutine
-// may begin to use it.
-func (g *registry) dropUnused() {
-	kept := g.all[:0]
-	for _, s := range g.all {
-		if s.refs.Load() > 0 || s == s.db.current.Load() {
-			kept = append(kept, s)
-		}
-	}
-	clear(g.all[len(kept):])
-	g.all = kept
-}
-
-func (g *registry) oldest(current *Snapshot) table.Revision {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.dropUnused()
-	low := current.low
-	for _, s := range g.all {
-		if s.ordinal != 0 {
-			low = min(low, s.low)
-		}
-	}
-	return low
 }
 
 // A broadcast lets goroutines wait for the next event of a series.

@@ -58,7 +58,7 @@ func (e *cluster) status(s *Status) {
 	if w := e.writer.Load(); w != nil {
 		s.Lease = max(0, e.db.o.Lease-(time.Since(e.start)-time.Duration(w.renewed.Load())))
 	}
-	if latest, ok := e.latest(); ok {
+	if latest, ok := e.clock.latest(); ok {
 		s.Ahead = e.db.o.Now().Sub(latest.Add(-e.db.o.Drift))
 	}
 }
@@ -101,20 +101,46 @@ func (db *DB) observe(tx *Tx, begun time.Time, met *conflict, err error) {
 	db.o.Observe(a)
 }
 
-// A tally counts what garbage collection has removed since the store was opened.
-type tally struct {
-	removed atomic.Int64
-	// last is the end of the last collection, in nanoseconds since 1970, or 0 if there
-	// was none.
-	last atomic.Int64
+// A refusal is a period in which commits are refused. The beginning and the end of a refusal
+// are each logged once.
+type refusal struct {
+	db    *DB
+	under atomic.Bool
 }
 
-// Collected returns how many versions the collections of this server have removed, and
-// when the last successful collection ended. The zero time means that there was none.
-func (db *DB) Collected() (versions int64, last time.Time) {
-	t := &db.garbage.tally
-	if n := t.last.Load(); n != 0 {
-		last = time.Unix(0, n)
+// Refusal returns the reason why this server cannot commit now, or nil if it can.
+// Possible reasons are that the server was opened for reading, that its clock is in
+// doubt, that its disk is full, that a write failed, or that it has no slot.
+func (x *refusal) Refusal() error {
+	if err := x.db.commits.writable(); err != nil {
+		return err
 	}
-	return t.removed.Load(), last
+	if s, ok := x.db.store.(table.Refuser); ok {
+		return s.Refuses()
+	}
+	return nil
+}
+
+// noteRefusal logs the beginning of a refusal, with its reason, if that has not been
+// logged yet.
+func (x *refusal) noteRefusal() {
+	if x.db.o.ReadOnly {
+		return
+	}
+	if err := x.Refusal(); err != nil && !x.under.Swap(true) {
+		x.db.o.Log.Error("the store is served for reading only", "store", x.db.store.String(), "reason", err)
+	}
+}
+
+// noteSuccess logs the end of a refusal.
+func (x *refusal) noteSuccess() {
+	if x.under.Load() && x.Refusal() == nil && x.under.Swap(false) {
+		x.db.o.Log.Info("the store takes changes again", "store", x.db.store.String())
+	}
+}
+
+// isEmbedded reports whether no other process can commit.
+func (db *DB) isEmbedded() bool {
+	_, embedded := db.store.(table.Batcher)
+	return embedded
 }

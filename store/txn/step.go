@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/store/journal"
@@ -27,17 +28,23 @@ type taken struct {
 	ordinal  uint64 // ordinal of a state that shows the step
 }
 
+// steps orders the changes of settings that must be the same on all servers.
+type steps struct {
+	db   *DB
+	step atomic.Pointer[taken]
+}
+
 // SetStep records the step that was committed at revision r. New transactions work by
 // this step if they begin at the state of the given ordinal or at a later state. The
 // step is published when all transactions that began at earlier states have ended.
-func (db *DB) SetStep(r table.Revision, ordinal uint64) {
-	db.step.Store(&taken{r, ordinal})
-	db.publishStep()
+func (x *steps) SetStep(r table.Revision, ordinal uint64) {
+	x.step.Store(&taken{r, ordinal})
+	x.publishStep()
 }
 
-func (db *DB) publishStep() {
-	if db.peers != nil {
-		db.peers.publishStep()
+func (x *steps) publishStep() {
+	if x.db.peers != nil {
+		x.db.peers.publishStep()
 	}
 }
 
@@ -71,24 +78,24 @@ const stepPatience = 4
 // Snapshot shows all commits of transactions that worked without step r. After
 // stepPatience leases, AwaitStep returns ErrConflict with the name of a server that lags
 // behind.
-func (db *DB) AwaitStep(ctx context.Context, r table.Revision) error {
-	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Config >= r })
+func (x *steps) AwaitStep(ctx context.Context, r table.Revision) error {
+	return x.awaitCells(ctx, func(c *revision.Cell) bool { return c.Config >= r })
 }
 
 // AwaitReaders waits until all snapshots of the present show r, on every server that may
 // write. It ignores snapshots that are not in use. It waits no longer than AwaitStep
 // does.
-func (db *DB) AwaitReaders(ctx context.Context, r table.Revision) error {
-	return db.awaitCells(ctx, func(c *revision.Cell) bool { return c.Oldest >= r })
+func (x *steps) AwaitReaders(ctx context.Context, r table.Revision) error {
+	return x.awaitCells(ctx, func(c *revision.Cell) bool { return c.Oldest >= r })
 }
 
 // awaitCells waits until ready returns true for the cells of all servers. On a store of
 // one server it returns at once, because the caller keeps other writers out.
-func (db *DB) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error {
-	if db.peers == nil {
+func (x *steps) awaitCells(ctx context.Context, ready func(*revision.Cell) bool) error {
+	if x.db.peers == nil {
 		return nil
 	}
-	return db.peers.awaitCells(ctx, ready)
+	return x.db.peers.awaitCells(ctx, ready)
 }
 
 // awaitCells waits until ready returns true for the cells of all servers that may write,
@@ -129,11 +136,11 @@ type Holder struct {
 
 // Holder returns the holder that commits for this DB now. It returns the zero Holder if
 // this server is the only one that can write, or if this server has no slot.
-func (db *DB) Holder() Holder {
-	if db.peers == nil {
+func (x *steps) Holder() Holder {
+	if x.db.peers == nil {
 		return Holder{}
 	}
-	return db.peers.incarnation()
+	return x.db.peers.incarnation()
 }
 
 func (e *cluster) incarnation() Holder {
@@ -145,11 +152,11 @@ func (e *cluster) incarnation() Holder {
 
 // Holders returns the holders of open slots in the state shown now. It returns none if
 // this server is the only one that can write.
-func (db *DB) Holders() (all []Holder) {
-	if db.peers == nil {
+func (x *steps) Holders() (all []Holder) {
+	if x.db.peers == nil {
 		return nil
 	}
-	v := db.current.Load().heads
+	v := x.db.current.Load().heads
 	for _, s := range v.Slots() {
 		if c := v.Cell(s); c.Kind == revision.Server && c.State == revision.Open {
 			all = append(all, Holder{s, c.Incarnation})
@@ -161,7 +168,7 @@ func (db *DB) Holders() (all []Holder) {
 // Over reports whether a holder's tenure has ended in the state shown now. If it has,
 // every commit that the holder ever made is decided. On a store of one server, Over returns
 // true.
-func (db *DB) Over(h Holder) bool { return db.peers == nil || db.peers.over(h) }
+func (x *steps) Over(h Holder) bool { return x.db.peers == nil || x.db.peers.over(h) }
 
 func (e *cluster) over(h Holder) bool {
 	c := e.shown().Cell(h.Slot)

@@ -152,28 +152,32 @@ var (
 	ErrForeign = errors.New("not a state of this store")
 )
 
-// DB is a store opened for transactions.
+// DB is a store opened for transactions. The types that it embeds hold the DB; each has the methods
+// and the state of one concern.
 type DB struct {
-	store     table.Store
-	o         Options
-	log       *journal.Log
-	commits   committer
-	views     viewer
-	horizon   keeper
-	branches  brancher
-	peers     stepper   // nil if no other server writes this store
-	alone     *embedded // nil if other servers may write this store
-	gate      gate
-	refused   refusal
-	running   running
-	changes   changes
-	frontiers frontiers
-	step      atomic.Pointer[taken]
+	checkpoints
+	collector
+	frontiers
+	numbering
+	refusal
+	registry
+	roster
+	steps
+
+	store    table.Store
+	o        Options
+	log      *journal.Log
+	commits  committer
+	views    viewer
+	horizon  keeper
+	branches brancher
+	peers    stepper   // nil if no other server writes this store
+	alone    *embedded // nil if other servers may write this store
+	gate     gate
+	running  running
+	changes  changes
 
 	current atomic.Pointer[Snapshot]
-	live    registry
-	garbage collector
-	numbers numbering
 	shown   broadcast // signals a new current state, or that a commit is late or failed
 }
 
@@ -230,14 +234,14 @@ type keeper interface {
 
 // A brancher makes, changes and ends branches on one kind of store.
 type brancher interface {
-	createBranch(ctx context.Context, name string) (*Branch, error)
-	updateBranch(ctx context.Context, b *Branch, fn func(*Tx) error) (table.Revision, error)
-	clashesOf(ctx context.Context, b *Branch) ([]Clash, error)
+	create(ctx context.Context, name string) (*Branch, error)
+	update(ctx context.Context, b *Branch, fn func(*Tx) error) (table.Revision, error)
+	clashes(ctx context.Context, b *Branch) ([]Clash, error)
 	mayHaveChanged(ctx context.Context, b *Branch, ids iter.Seq[entry.ID]) ([]entry.ID, error)
-	mergeBranch(ctx context.Context, b *Branch, message []byte) (table.Revision, error)
-	discardBranch(ctx context.Context, b *Branch) error
-	renameBranch(ctx context.Context, b *Branch, name string) error
-	parkBranch(ctx context.Context, b *Branch) error
+	merge(ctx context.Context, b *Branch, message []byte) (table.Revision, error)
+	discard(ctx context.Context, b *Branch) error
+	rename(ctx context.Context, b *Branch, name string) error
+	park(ctx context.Context, b *Branch) error
 }
 
 // A stepper commits on a store that other servers also write. It finds conflicts with
@@ -287,6 +291,8 @@ type conflict struct {
 // only one DB at a time.
 func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	db := &DB{store: s, o: o.withDefaults()}
+	db.checkpoints.db, db.collector.db, db.frontiers.db, db.numbering.db = db, db, db, db
+	db.refusal.db, db.registry.db, db.roster.db, db.steps.db = db, db, db, db
 	db.changes.stripes = make([]atomic.Uint64, db.o.stripes)
 	if err := db.createTables(ctx); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", s, err)
@@ -302,7 +308,7 @@ func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 	if !db.o.ReadOnly && db.isEmbedded() {
 		db.noteRefusal()
 	}
-	db.garbage.start(db)
+	db.collector.start()
 	return db, nil
 }
 
@@ -328,7 +334,7 @@ func (db *DB) createTables(ctx context.Context) error {
 // Close waits until running commits have ended, releases the slot and stops the DB. It does
 // not close the store.
 func (db *DB) Close(ctx context.Context) error {
-	db.garbage.stop()
+	db.collector.stop()
 	if err := db.gate.close(ctx); err != nil {
 		return fmt.Errorf("closing %s: %w", db.store, err)
 	}

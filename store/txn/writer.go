@@ -89,7 +89,7 @@ func (w *writer) alive() error {
 // after the parameter from if that is later. A later limit would be useless, because a server
 // that cannot renew its cell stops committing after half a lease.
 func (w *writer) limit(from table.Revision) table.Revision {
-	now := max(revision.At(w.e.wall()), from)
+	now := max(revision.At(w.e.clock.wall()), from)
 	return revision.At(now.Time().Add(w.e.db.o.Lease))
 }
 
@@ -109,7 +109,7 @@ func (w *writer) run() {
 		case renewing:
 			renew = time.Now().Add(every)
 			if blocked, err = w.publish(w.e.background, true); err == nil {
-				w.e.watchDrift()
+				w.e.clock.watch(w.e.heads.Max().Time())
 				w.e.others.startCleanUp(w)
 				w.e.others.recoverSilent()
 				w.e.others.helpBranches(w)
@@ -215,7 +215,7 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	if !renew && next.Head == w.cell.Head && next.Config == w.cell.Config && slices.Equal(next.Undecided, w.cell.Undecided) {
 		return blocked, nil
 	}
-	until := w.e.start.Add(time.Duration(w.renewed.Load()) + w.e.db.o.Lease)
+	until := w.e.start.Add(time.Duration(w.renewed.Load()) + w.e.db.o.Lease) //rule:publishing-ends
 	// The swap is not canceled when the engine closes: release cannot swap a cell whose
 	// content is unknown.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
@@ -224,7 +224,7 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	raw := next.Append(nil)
 	// SwapHead repeats the swap with the same bytes until it knows the outcome. A
 	// repetition that reaches the store late fails, because the cell has changed.
-	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw)
+	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw) //rule:taken-cell
 	if err != nil {
 		return 0, err
 	}
@@ -236,7 +236,7 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	w.clock.SetLimit(next.Limit)
 	for try := 0; ; try++ {
 		if err = w.e.refresh(ctx, w); err == nil {
-			w.e.measure(w.e.heads.Written(w.slot), sent)
+			w.e.clock.measure(w.e.heads.Written(w.slot), sent)
 			return blocked, nil
 		}
 		if ctx.Err() != nil {
@@ -256,7 +256,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next = w.cell
-	next.Sequence++
+	next.Sequence++ //rule:cell-bytes
 	next.Void, next.Undecided = nil, nil
 	for _, p := range w.pending {
 		r := p.rec.Revision
@@ -265,7 +265,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 				blocked = grace - age
 				break
 			}
-			next.Undecided = append(next.Undecided, r)
+			next.Undecided = append(next.Undecided, r) //rule:undecided
 		}
 		next.Head = max(next.Head, r)
 	}
@@ -275,7 +275,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	next.Oldest, next.Horizon, next.Config = w.e.db.Oldest(), w.e.db.Horizon(), w.stepIn(&next)
 	if renew {
 		next.Lease++
-		if now, err := w.clock.Next(); err == nil && blocked == 0 {
+		if now, err := w.clock.Next(); err == nil && blocked == 0 { //rule:head-on-its-way
 			next.Head = max(next.Head, now)
 		}
 		next.Limit = max(next.Limit, w.limit(w.clock.Last()))

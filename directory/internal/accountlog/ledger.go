@@ -209,16 +209,16 @@ func (l *Ledger) stamp(ctx context.Context, t *schema.AttributeType, isOver func
 	if t == nil {
 		return nil, errUnknown
 	}
-	_, err = write.UpdateHot(ctx, l.book.part, func(tx *partition.Tx) error {
-		if err := tx.BeginHot(ctx, l.id); err != nil {
+	_, err = write.UpdateHot(ctx, l.book.part, func(hot *write.Hot) error {
+		if err := hot.Begin(ctx, l.id); err != nil {
 			return err
 		}
 		if isOver != nil {
-			if err := l.prune(ctx, tx, t, isOver); err != nil {
+			if err := l.prune(ctx, hot, t, isOver); err != nil {
 				return err
 			}
 		}
-		value = tx.StampHot(l.id, t)
+		value = hot.Stamp(l.id, t)
 		return nil
 	})
 	return value, err
@@ -226,8 +226,8 @@ func (l *Ledger) stamp(ctx context.Context, t *schema.AttributeType, isOver func
 
 var errUnknown = errors.New("the schema has no attribute for it")
 
-func (l *Ledger) prune(ctx context.Context, tx *partition.Tx, t *schema.AttributeType, over func(t time.Time, all []time.Time) bool) error {
-	secrets, err := tx.Secrets(ctx, l.id)
+func (l *Ledger) prune(ctx context.Context, hot *write.Hot, t *schema.AttributeType, over func(t time.Time, all []time.Time) bool) error {
+	secrets, err := hot.Secrets(ctx, l.id)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (l *Ledger) prune(ctx context.Context, tx *partition.Tx, t *schema.Attribut
 	if !slices.ContainsFunc(all, func(t time.Time) bool { return over(t, all) }) {
 		return nil
 	}
-	return tx.DropHot(ctx, l.id, []*schema.AttributeType{t}, func(_ *schema.AttributeType, v []byte) bool {
+	return hot.Drop(ctx, l.id, []*schema.AttributeType{t}, func(_ *schema.AttributeType, v []byte) bool {
 		at, err := schema.Time(v)
 		return err == nil && over(at, all)
 	})
@@ -248,8 +248,8 @@ func (l *Ledger) Forget(failures []time.Time) {
 	l.book.forgotten.keep(l.id, failures)
 	l.book.beside.start(func(ctx context.Context) {
 		defer l.book.forgotten.drop(l.id, failures)
-		l.record(ctx, "deleting failures", func(ctx context.Context, tx *partition.Tx) error {
-			return tx.DropHot(ctx, l.id, []*schema.AttributeType{l.known.Account.Failure}, func(_ *schema.AttributeType, v []byte) bool {
+		l.record(ctx, "deleting failures", func(ctx context.Context, hot *write.Hot) error {
+			return hot.Drop(ctx, l.id, []*schema.AttributeType{l.known.Account.Failure}, func(_ *schema.AttributeType, v []byte) bool {
 				at, err := schema.Time(v)
 				return err == nil && slices.ContainsFunc(failures, at.Equal)
 			})
@@ -265,8 +265,8 @@ func (l *Ledger) Succeed(p *account.Policy) {
 		return
 	}
 	l.book.beside.start(func(ctx context.Context) {
-		l.record(ctx, "writing down a success", func(ctx context.Context, tx *partition.Tx) error {
-			secrets, err := tx.Secrets(ctx, l.id)
+		l.record(ctx, "writing down a success", func(ctx context.Context, hot *write.Hot) error {
+			secrets, err := hot.Secrets(ctx, l.id)
 			if err != nil {
 				return err
 			}
@@ -275,7 +275,7 @@ func (l *Ledger) Succeed(p *account.Policy) {
 				s.Success = last[0]
 			}
 			if p.RecordsSuccess(&s, time.Now()) {
-				tx.StampHot(l.id, t)
+				hot.Stamp(l.id, t)
 			}
 			return nil
 		})
@@ -284,12 +284,12 @@ func (l *Ledger) Succeed(p *account.Policy) {
 
 // record makes a change for a background job. If the change fails, record logs the error,
 // except at a standby and for an entry that no longer exists.
-func (l *Ledger) record(ctx context.Context, what string, fn func(ctx context.Context, tx *partition.Tx) error) {
-	_, err := write.UpdateHot(ctx, l.book.part, func(tx *partition.Tx) error {
-		if err := tx.BeginHot(ctx, l.id); err != nil {
+func (l *Ledger) record(ctx context.Context, what string, fn func(ctx context.Context, hot *write.Hot) error) {
+	_, err := write.UpdateHot(ctx, l.book.part, func(hot *write.Hot) error {
+		if err := hot.Begin(ctx, l.id); err != nil {
 			return err
 		}
-		return fn(ctx, tx)
+		return fn(ctx, hot)
 	})
 	if err != nil && ctx.Err() == nil && !partition.Is(err, partition.NoSuchEntry) && !errors.Is(err, partition.ErrReadOnly) {
 		l.book.log.Warn("the state of an account stays as it was", "doing", what, "entry", l.id, "error", err)
@@ -332,19 +332,19 @@ func (l *Ledger) UseStep(ctx context.Context, step int64) error {
 	if t == nil {
 		return errUnknown
 	}
-	_, err := write.UpdateHot(ctx, l.book.part, func(tx *partition.Tx) error {
-		if err := tx.BeginHot(ctx, l.id); err != nil {
+	_, err := write.UpdateHot(ctx, l.book.part, func(hot *write.Hot) error {
+		if err := hot.Begin(ctx, l.id); err != nil {
 			return err
 		}
-		secrets, err := tx.Secrets(ctx, l.id)
+		secrets, err := hot.Secrets(ctx, l.id)
 		if err != nil {
 			return err
 		}
 		if step <= UsedStep(secrets) {
 			return ErrUsed
 		}
-		tx.ClaimHot(l.id, aStep)
-		tx.PutHot(l.id, t, bytesOf(step))
+		hot.Claim(l.id, aStep)
+		hot.Put(l.id, t, bytesOf(step))
 		return nil
 	})
 	return err
