@@ -177,5 +177,5 @@ func TestMonitorKeepsNoState(t *testing.T) {
 func oldestOf(p *partition.Partition) table.Revision {
 	s := state.Newest(p)
 	defer s.Close()
-	return s.Keeper.DB.Oldest()
+	return s.Partition.DB.Oldest()
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
-// TestRecentModifications checks that the entries in Keeper.Recent are those of the states
+// TestRecentModifications checks that the entries in Partition.Recent are those of the states
 // before and after the commits, while concurrent transactions change a few entries at random.
 func TestRecentModifications(t *testing.T) {
 	ctx := context.Background()
@@ -116,7 +116,7 @@ func modifyPerson(r *rand.Rand) op.Modification {
 	return m
 }
 
-// checkRecent compares all modifications in Keeper.Recent with the states before and after
+// checkRecent compares all modifications in Partition.Recent with the states before and after
 // their commits. It also checks that Forget removes them.
 func checkRecent(t *testing.T, p *partition.Partition) {
 	ctx := context.Background()

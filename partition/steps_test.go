@@ -448,12 +448,12 @@ func keepToBoth(ctx context.Context, tx *partition.Tx) error {
 	if tx.Catalog.ToCome == nil {
 		return nil
 	}
-	return tx.Keeper.KeepToBoth(ctx, tx.Txn, tx.At, tx.Catalog, tx.Changed)
+	return tx.Partition.KeepToBoth(ctx, tx.Txn, tx.At, tx.Catalog, tx.Changed)
 }
 
 // announce makes only the first step of a schema change.
 func announce(ctx context.Context, p *partition.Partition, changes []op.Modification) error {
-	st := &write.SchemaSteps{Keeper: p}
+	st := &write.SchemaSteps{Partition: p}
 	_, err := onlineschema.Attempt(ctx, st, func(tx *partition.Tx) error {
 		return onlineschema.Modify(ctx, tx, name(catalog.SubschemaName), changes)
 	})

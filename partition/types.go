@@ -11,7 +11,7 @@ import (
 
 type (
 	// A Partition is an open directory tree.
-	Partition = catalog.Keeper
+	Partition = catalog.Partition
 	// A Snapshot reads one state of the directory.
 	Snapshot = state.Snapshot
 	// A Tx changes the directory.

@@ -23,7 +23,7 @@ import (
 
 // A Branch is a branch of a directory.
 type Branch struct {
-	k *catalog.Keeper
+	k *catalog.Partition
 	b *txn.Branch
 }
 
@@ -58,7 +58,7 @@ type Options struct {
 
 // Create makes a branch whose base is the newest state. The error has the problem
 // [catalog.EntryExists] if another branch has the name.
-func Create(ctx context.Context, k *catalog.Keeper, o Options) (*Branch, error) {
+func Create(ctx context.Context, k *catalog.Partition, o Options) (*Branch, error) {
 	if err := CheckName(o.Name); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (b *Branch) Describe(ctx context.Context, by write.By, description string) 
 }
 
 // All returns the branches that are neither merged nor discarded.
-func All(k *catalog.Keeper) (all []*Branch) {
+func All(k *catalog.Partition) (all []*Branch) {
 	for _, b := range k.DB.Branches() {
 		all = append(all, &Branch{k, b})
 	}
@@ -106,7 +106,7 @@ func All(k *catalog.Keeper) (all []*Branch) {
 
 // Count returns the number of open branches and the number of parked branches. The result oldest
 // is the time of the oldest base of an open branch, or the zero time if no branch is open.
-func Count(k *catalog.Keeper) (open, parked int, oldest time.Time) {
+func Count(k *catalog.Partition) (open, parked int, oldest time.Time) {
 	for _, b := range k.DB.Branches() {
 		i, err := b.Info()
 		switch {
@@ -124,7 +124,7 @@ func Count(k *catalog.Keeper) (open, parked int, oldest time.Time) {
 
 // Find returns the branch with the given name. Names are case-sensitive. If there is no such
 // branch, the error has the problem [catalog.NoSuchEntry].
-func Find(k *catalog.Keeper, name string) (*Branch, error) {
+func Find(k *catalog.Partition, name string) (*Branch, error) {
 	b, err := k.DB.Branch(name)
 	if err != nil {
 		return nil, failure(err)

@@ -75,7 +75,7 @@ func (x *explanation) sorted() []Conflict {
 func (x *explanation) add(ctx context.Context, clash *txn.Clash) error {
 	by, ok := x.by[clash.With]
 	if !ok {
-		rec, err := x.newest.Keeper.DB.Record(ctx, clash.With)
+		rec, err := x.newest.Partition.DB.Record(ctx, clash.With)
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (x *explanation) add(ctx context.Context, clash *txn.Clash) error {
 func (x *explanation) subject(ctx context.Context, clash *txn.Clash) (id entry.ID, about string, err error) {
 	row := clash.Row
 	switch {
-	case clash.Table == x.newest.Keeper.SettingsTable.Name():
+	case clash.Table == x.newest.Partition.SettingsTable.Name():
 		return id, "the schema or settings of the directory changed, which entries must follow", nil
 	case clash.Table == write.UniqueTable:
 		return id, x.unique(row), nil

@@ -235,7 +235,7 @@ func (h *Header) without(gone func(HeaderIndex) bool) *Header {
 // changes. A new Catalog replaces it (see current.go).
 type Catalog struct {
 	*Types
-	p         *Keeper
+	p         *Partition
 	Subschema *Subschema   // the source of the schema
 	ToCome    *Concern     // what an announced schema changes; nil: no such schema
 	Cache     *cache.Cache // cached entries, names and postings of this schema
@@ -315,7 +315,7 @@ func (c *Catalog) With(h *Header) (*Catalog, error) {
 	return next, err
 }
 
-func (p *Keeper) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Header) (*Catalog, error) {
+func (p *Partition) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *Header) (*Catalog, error) {
 	h = h.without(func(x HeaderIndex) bool { return k.Schema.Attribute(x.Attribute) == nil })
 	c := &Catalog{p: p, Types: k, Subschema: own, Cache: kept, Header: h, Access: &Access{h.Access, h.Since}, Indexes: map[*schema.AttributeType]*Indexed{}}
 	if h.Policy != nil {
@@ -392,7 +392,7 @@ func (c *Catalog) ContextOf(norms []dn.Norm) *NamingContext {
 }
 
 // Config returns the shared configuration in force.
-func (p *Keeper) Config() Config {
+func (p *Partition) Config() Config {
 	now, err := p.Latest()
 	if err != nil {
 		now = p.Catalog.Load() // the next read of a snapshot returns the error

@@ -26,7 +26,7 @@ const refreshTimeout = 10 * time.Second
 var errSlowRefresh = fmt.Errorf("%w: the schema could not be read again within %v", table.ErrUnavailable, refreshTimeout)
 
 // CatalogOf returns the catalog of a current state.
-func (p *Keeper) CatalogOf(s *txn.Snapshot) (*Catalog, error) {
+func (p *Partition) CatalogOf(s *txn.Snapshot) (*Catalog, error) {
 	if c := p.Catalog.Load(); s.Unchanged(SubschemaID, c.ordinal) {
 		return c, nil
 	}
@@ -35,7 +35,7 @@ func (p *Keeper) CatalogOf(s *txn.Snapshot) (*Catalog, error) {
 
 // refresh reads the schema and the settings again. The schema may be unchanged, because
 // commits that change the settings touch the id of the subschema too.
-func (p *Keeper) refresh(s *txn.Snapshot) (*Catalog, error) {
+func (p *Partition) refresh(s *txn.Snapshot) (*Catalog, error) {
 	p.refreshing <- struct{}{}
 	defer func() { <-p.refreshing }()
 	c := p.Catalog.Load()
@@ -131,7 +131,7 @@ func (c *Catalog) Of(own *Subschema) (*Catalog, error) {
 }
 
 // Latest returns the newest catalog. A change of the configuration starts from this catalog.
-func (p *Keeper) Latest() (*Catalog, error) {
+func (p *Partition) Latest() (*Catalog, error) {
 	s := p.DB.Snapshot()
 	defer s.Close()
 	return p.CatalogOf(s)
@@ -140,7 +140,7 @@ func (p *Keeper) Latest() (*Catalog, error) {
 // Past returns the catalog of a state of the past, or of a branch. The catalog has the schema
 // of that state. Of the present indexes, it uses those that were complete at that state. A
 // branch has the schema of its base.
-func (p *Keeper) Past(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
+func (p *Partition) Past(ctx context.Context, s *txn.Snapshot) (*Catalog, error) {
 	c, err := p.Latest()
 	if err == nil && s.Trunk() < c.Subschema.Since {
 		c, err = c.schemaAt(ctx, s)

@@ -53,7 +53,7 @@ type Lag struct {
 }
 
 // ViewLag returns how far the views are behind.
-func (p *Keeper) ViewLag(now time.Time) (l Lag) {
+func (p *Partition) ViewLag(now time.Time) (l Lag) {
 	at := p.Views.upTo.Load()
 	if at == nil {
 		return l
@@ -81,7 +81,7 @@ func (l Lag) waitFor() time.Duration {
 }
 
 // AwaitViews makes an update wait if views are far behind.
-func (p *Keeper) AwaitViews(ctx context.Context) error {
+func (p *Partition) AwaitViews(ctx context.Context) error {
 	at := p.Views.upTo.Load()
 	if at == nil {
 		return nil

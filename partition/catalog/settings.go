@@ -11,7 +11,7 @@ import (
 
 // settingsAt returns a header with the settings that a state shows. It returns h if h has
 // these settings.
-func (p *Keeper) settingsAt(ctx context.Context, r table.Reader, h *Header) (*Header, error) {
+func (p *Partition) settingsAt(ctx context.Context, r table.Reader, h *Header) (*Header, error) {
 	if p.SettingsTable == nil {
 		return p.Origin, nil
 	}
@@ -83,7 +83,7 @@ func (s *Settings) Mutation() (table.Mutation, error) {
 // beginning another such change. If several servers share the store, updates continue
 // during the change, and the change is made in steps. If the store has only one server,
 // updates wait until the change ends. end ends the change.
-func (p *Keeper) Reshape(ctx context.Context) (end func(), err error) {
+func (p *Partition) Reshape(ctx context.Context) (end func(), err error) {
 	if !p.DB.Shared() {
 		p.Changing.Lock()
 		return p.Changing.Unlock, nil

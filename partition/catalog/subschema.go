@@ -49,7 +49,7 @@ type Subschema struct {
 }
 
 // subschemaSince returns the commit that last changed the subschema.
-func (p *Keeper) subschemaSince(ctx context.Context, r table.Reader) (table.Revision, error) {
+func (p *Partition) subschemaSince(ctx context.Context, r table.Reader) (table.Revision, error) {
 	csn := p.Base.Attribute("entryCSN")
 	row, err := r.Get(ctx, p.Master, master.Row(SubschemaID), table.Select{
 		Families: []table.Family{master.UpAttributes}, Columns: []table.ColumnRange{master.Columns(csn, "")}})
@@ -61,7 +61,7 @@ func (p *Keeper) subschemaSince(ctx context.Context, r table.Reader) (table.Revi
 
 // readSubschema reads the subschema's entry. The types of the entry's attributes are in
 // the built-in schema.
-func (p *Keeper) readSubschema(ctx context.Context, r table.Reader) (*Subschema, error) {
+func (p *Partition) readSubschema(ctx context.Context, r table.Reader) (*Subschema, error) {
 	since, err := p.subschemaSince(ctx, r)
 	if err != nil || since == 0 {
 		return &Subschema{}, err

@@ -49,7 +49,7 @@ func Shown(ctx context.Context, s *state.Snapshot, after revision.Frontier) iter
 // Changes streams the commits after a frontier, and then future commits when they become
 // visible, until ctx ends. No commits are queued for readers, and commits do not wait for
 // readers.
-func Stream(ctx context.Context, p *catalog.Keeper, after revision.Frontier) iter.Seq2[*Change, error] {
+func Stream(ctx context.Context, p *catalog.Partition, after revision.Frontier) iter.Seq2[*Change, error] {
 	return func(yield func(*Change, error) bool) {
 		for {
 			next := Next(p)
@@ -74,10 +74,10 @@ func Stream(ctx context.Context, p *catalog.Keeper, after revision.Frontier) ite
 
 // Next returns a channel that is closed when a newer state may exist. A caller must call
 // Next before it takes the snapshot in which it looks for changes.
-func Next(p *catalog.Keeper) <-chan struct{} { return p.DB.Next() }
+func Next(p *catalog.Partition) <-chan struct{} { return p.DB.Next() }
 
 // AtFrontier returns the state at a frontier. The caller must close it.
-func AtFrontier(ctx context.Context, p *catalog.Keeper, f revision.Frontier) (*state.Snapshot, error) {
+func AtFrontier(ctx context.Context, p *catalog.Partition, f revision.Frontier) (*state.Snapshot, error) {
 	s, err := p.DB.AtFrontier(ctx, f)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func AtFrontier(ctx context.Context, p *catalog.Keeper, f revision.Frontier) (*s
 // Follows returns nil if the journal contains all commits after a frontier. The error is
 // txn.ErrForgotten if the journal no longer contains them, and txn.ErrForeign if the
 // frontier belongs to another directory.
-func Follows(ctx context.Context, p *catalog.Keeper, f revision.Frontier) error {
+func Follows(ctx context.Context, p *catalog.Partition, f revision.Frontier) error {
 	return p.DB.Follows(ctx, f)
 }
 
@@ -168,7 +168,7 @@ func Within(ctx context.Context, s *state.Snapshot, id, base entry.ID) (bool, er
 func Written(ctx context.Context, s *state.Snapshot, id entry.ID) (last table.Revision, err error) {
 	// Every other change of an entry sets its entryCSN.
 	csn := master.Columns(s.Catalog.Types.EntryCSN, "")
-	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{
+	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), table.Select{
 		Families: []table.Family{master.TreeInfo, master.UpAttributes}, Columns: []table.ColumnRange{csn}})
 	for _, c := range row.Cells {
 		last = max(last, c.Revision)
@@ -195,7 +195,7 @@ func Unmoved(ctx context.Context, s *state.Snapshot, id entry.ID, since revision
 
 // Numbers returns the numbers of the first and of the last change that Numbered streams. If
 // there is none, last is first-1.
-func Numbers(ctx context.Context, p *catalog.Keeper) (first, last uint64, err error) {
+func Numbers(ctx context.Context, p *catalog.Partition) (first, last uint64, err error) {
 	begin, end := p.DB.Bounds()
 	if first, err = NumberAt(ctx, p, begin-1); err != nil {
 		return 0, 0, err

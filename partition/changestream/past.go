@@ -25,7 +25,7 @@ var SubschemaID = catalog.SubschemaID
 // Settled returns the newest state to which no server can add a commit any more. The
 // state is the same on every server. A reader that needs all changes in the order of
 // their revisions reads up to this state.
-func Settled(ctx context.Context, p *catalog.Keeper) (*state.Snapshot, error) {
+func Settled(ctx context.Context, p *catalog.Partition) (*state.Snapshot, error) {
 	s, err := p.DB.Decided(ctx)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func Numbered(ctx context.Context, s *state.Snapshot, n uint64) iter.Seq2[*Chang
 // numberedAfter returns the position where Numbered begins, and the state there. While that
 // state is open, the journal keeps the commits after it.
 func numberedAfter(ctx context.Context, s *state.Snapshot, n uint64) (at txn.Numbered, kept *txn.Snapshot, err error) {
-	db := s.Keeper.DB
+	db := s.Partition.DB
 	for {
 		if at, err = db.NumberedAfter(ctx, n); err != nil {
 			return at, nil, err
@@ -108,7 +108,7 @@ func numberedAfter(ctx context.Context, s *state.Snapshot, n uint64) (at txn.Num
 
 // NumberAt returns the number of the last change of the commits up to r. r must not be above
 // the revision of the state that Settled returns.
-func NumberAt(ctx context.Context, p *catalog.Keeper, r table.Revision) (uint64, error) {
+func NumberAt(ctx context.Context, p *catalog.Partition, r table.Revision) (uint64, error) {
 	return p.DB.NumberAt(ctx, r)
 }
 
@@ -130,4 +130,4 @@ func Child(ctx context.Context, s *state.Snapshot, parent entry.ID, rdn dn.Norm)
 
 // Known reports whether the journal still contains all commits that the snapshot shows
 // and that are newer than a revision.
-func Known(s *state.Snapshot, r table.Revision) bool { return r >= s.Keeper.DB.Horizon() }
+func Known(s *state.Snapshot, r table.Revision) bool { return r >= s.Partition.DB.Horizon() }

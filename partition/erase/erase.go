@@ -77,7 +77,7 @@ const maxStanding = 20
 
 // An erasure contains the data of one call of Erase.
 type erasure struct {
-	p      *catalog.Keeper
+	p      *catalog.Partition
 	r      *txn.Redaction
 	now    *state.Snapshot // the newest state: the erasure changes only the states before it
 	target *target
@@ -100,7 +100,7 @@ type erasure struct {
 
 // Erase removes data from the past. The store's files may still contain the data until
 // txn.DB.Purge rewrites them.
-func Erase(ctx context.Context, p *catalog.Keeper, o Options) (*Erased, error) {
+func Erase(ctx context.Context, p *catalog.Partition, o Options) (*Erased, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
 	var done *Erased
@@ -117,7 +117,7 @@ func Erase(ctx context.Context, p *catalog.Keeper, o Options) (*Erased, error) {
 			return catalog.Errorf(catalog.Unwilling, "the value is part of the name of the user who erases it, and this name is recorded: another user must erase it")
 		}
 		e := &erasure{p: p, r: r, target: t, dry: o.Dry, gone: map[entry.ID]bool{}, keys: keySet{}, rows: map[string][]entry.ID{},
-			now: &state.Snapshot{Keeper: p, Reader: r.At, At: r.At, Catalog: c}}
+			now: &state.Snapshot{Partition: p, Reader: r.At, At: r.At, Catalog: c}}
 		done = &e.done
 		return e.run(ctx, o.By)
 	})

@@ -62,7 +62,7 @@ const DefaultLoadMemory = 288 << 20
 // store. Different goroutines may call Prepare, Link and Write at the same time, for different
 // entries. Add runs the three steps for one entry.
 type Loader struct {
-	p     *catalog.Keeper
+	p     *catalog.Partition
 	o     Options
 	bulk  *txn.Bulk
 	first *state.Snapshot // the state before the load
@@ -107,7 +107,7 @@ func (x *Loading) There() bool { return x.there }
 
 // Load begins a load. The caller must end the load with Commit or Abort. Unless o.CheckOnly is
 // set, no other transaction can commit until then.
-func Load(ctx context.Context, p *catalog.Keeper, o Options) (*Loader, error) {
+func Load(ctx context.Context, p *catalog.Partition, o Options) (*Loader, error) {
 	if o.Memory <= 0 {
 		o.Memory = DefaultLoadMemory
 	}
@@ -123,7 +123,7 @@ func Load(ctx context.Context, p *catalog.Keeper, o Options) (*Loader, error) {
 	return l, nil
 }
 
-func newLoader(ctx context.Context, p *catalog.Keeper, o Options) (*Loader, error) {
+func newLoader(ctx context.Context, p *catalog.Partition, o Options) (*Loader, error) {
 	l := &Loader{p: p, o: o}
 	var err error
 	if l.before, err = p.Latest(); err != nil {
@@ -635,7 +635,7 @@ func (l *Loader) done() {
 // With 100 entries in a commit, one update in a hundred waited 55 ms. With 25 entries, one in a
 // hundred waited 17 to 31 ms, and the import took a tenth longer. On a shared store, each
 // commit takes several round trips, and other commits do not wait.
-func CommitSize(p *catalog.Keeper) int {
+func CommitSize(p *catalog.Partition) int {
 	if p.DB.Shared() {
 		return 100
 	}

@@ -78,7 +78,7 @@ func (c *cells) begun() bool {
 }
 
 // hasCells reports whether the table of cells exists.
-func hasCells(ctx context.Context, k *catalog.Keeper) (bool, error) {
+func hasCells(ctx context.Context, k *catalog.Partition) (bool, error) {
 	if k.HasViews.Load() {
 		return true, nil
 	}
@@ -92,7 +92,7 @@ func hasCells(ctx context.Context, k *catalog.Keeper) (bool, error) {
 
 // readCells reads the cells of a definition. If a lane's cursor belongs to an earlier
 // generation, readCells returns the cursor as if the lane had not begun.
-func readCells(ctx context.Context, k *catalog.Keeper, id entry.ID, ls []lane) (*cells, error) {
+func readCells(ctx context.Context, k *catalog.Partition, id entry.ID, ls []lane) (*cells, error) {
 	c := &cells{cursors: make([]cursor, len(ls))}
 	row, err := k.DB.Table(tableName).Get(ctx, id[:], table.Select{})
 	if err != nil {
@@ -135,7 +135,7 @@ func marshal(cell any) []byte {
 // swap replaces the content of a cell by value, if the content is equal to old. It reports
 // whether the cell then contains value. If the store returns false or an error, swap reads the
 // cell, because the write may have taken effect nevertheless.
-func swap(ctx context.Context, k *catalog.Keeper, id entry.ID, column, old, value []byte) (bool, error) {
+func swap(ctx context.Context, k *catalog.Partition, id entry.ID, column, old, value []byte) (bool, error) {
 	t := k.DB.Table(tableName)
 	c := table.Cell{Family: family, Qualifier: column, Value: value}
 	done, err := t.Swap(ctx, id[:], family, column, old, []table.Cell{c})
@@ -154,7 +154,7 @@ func swap(ctx context.Context, k *catalog.Keeper, id entry.ID, column, old, valu
 
 // swapGeneration replaces a generation. It returns false if another server has replaced it
 // first.
-func swapGeneration(ctx context.Context, k *catalog.Keeper, id entry.ID, g *generation) (bool, error) {
+func swapGeneration(ctx context.Context, k *catalog.Partition, id entry.ID, g *generation) (bool, error) {
 	old := g.raw
 	g.Sequence++
 	g.raw = marshal(g)
@@ -163,7 +163,7 @@ func swapGeneration(ctx context.Context, k *catalog.Keeper, id entry.ID, g *gene
 
 // swapCursor replaces a lane's cursor. It returns false if another server has replaced it
 // first.
-func (l lane) swapCursor(ctx context.Context, k *catalog.Keeper, id entry.ID, c *cursor) (bool, error) {
+func (l lane) swapCursor(ctx context.Context, k *catalog.Partition, id entry.ID, c *cursor) (bool, error) {
 	old := c.raw
 	c.Sequence++
 	c.raw = marshal(c)
@@ -172,7 +172,7 @@ func (l lane) swapCursor(ctx context.Context, k *catalog.Keeper, id entry.ID, c 
 
 // The function "ended" returns the generations of the definitions that are not in defs any more
 // but still have cells. The map's keys are the ids of the definitions.
-func ended(ctx context.Context, k *catalog.Keeper, defs []*Definition) (map[entry.ID]generation, error) {
+func ended(ctx context.Context, k *catalog.Partition, defs []*Definition) (map[entry.ID]generation, error) {
 	gone := map[entry.ID]generation{}
 	for row, err := range k.DB.Table(tableName).Scan(ctx, table.Range{}, table.Select{}) {
 		if err != nil {
@@ -198,7 +198,7 @@ func ended(ctx context.Context, k *catalog.Keeper, defs []*Definition) (map[entr
 }
 
 // forget removes the cells of a definition, if the generation is still g.
-func forget(ctx context.Context, k *catalog.Keeper, id entry.ID, g *generation, ls []lane) error {
+func forget(ctx context.Context, k *catalog.Partition, id entry.ID, g *generation, ls []lane) error {
 	tombstones := []table.Cell{{Family: family, Qualifier: generationColumn, Tombstone: true}}
 	for _, l := range ls {
 		tombstones = append(tombstones, table.Cell{Family: family, Qualifier: l.cursorColumn(), Tombstone: true})

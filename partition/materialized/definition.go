@@ -90,7 +90,7 @@ func Definitions(ctx context.Context, s *state.Snapshot) (defs []*Definition, wr
 	if err != nil || !found {
 		return nil, nil, err
 	}
-	for row, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(at), table.Select{Families: []table.Family{tree.TreeInfo}}) {
+	for row, err := range s.Reader.Scan(ctx, s.Partition.Tree, tree.Children(at), table.Select{Families: []table.Family{tree.TreeInfo}}) {
 		if err != nil {
 			return nil, nil, err
 		}

@@ -237,7 +237,7 @@ func (l *lister) page(ctx context.Context) ([]Listed, error) {
 
 // The method "kept" reads a page from the view's table.
 func (l *lister) kept(ctx context.Context) (page []Listed, err error) {
-	ls := l.d.lanes(l.s.Keeper.DB)
+	ls := l.d.lanes(l.s.Partition.DB)
 	err = l.d.whileKept(ctx, l.s, ls, func(name string) error {
 		if l.from == nil {
 			if l.from, err = l.d.open(ctx, l.s, name, ls); err != nil {

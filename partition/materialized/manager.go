@@ -20,7 +20,7 @@ import (
 // A Manager keeps the views of a directory. Managers of several processes may work on one
 // store at the same time. Only one goroutine may use a Manager.
 type Manager struct {
-	k     *catalog.Keeper
+	k     *catalog.Partition
 	lanes []lane
 	// The map "held" contains the states at which the last steps of the lanes ended. While a
 	// state is held, garbage collection keeps the data that it shows, so that the next step can
@@ -63,7 +63,7 @@ type heldState struct {
 }
 
 // NewManager returns a Manager that keeps all views. Close must be called after use.
-func NewManager(k *catalog.Keeper) *Manager {
+func NewManager(k *catalog.Partition) *Manager {
 	return &Manager{k: k, lanes: lanes(k.DB.Shared()), held: map[task]heldState{}, random: rand.Uint64, most: stepEntries}
 }
 
@@ -263,7 +263,7 @@ func (c *cursor) upTo(l lane, r table.Revision) table.Revision {
 }
 
 // settled returns the newest state to which no commit can be added.
-func settled(ctx context.Context, k *catalog.Keeper) (*state.Snapshot, error) {
+func settled(ctx context.Context, k *catalog.Partition) (*state.Snapshot, error) {
 	if !k.DB.Shared() {
 		return state.Newest(k), nil
 	}
@@ -499,7 +499,7 @@ func (m *Manager) touchedIn(ctx context.Context, s *state.Snapshot, in interval)
 	return t, err
 }
 
-// recall takes the entries that the step needs from catalog.Keeper.Recent, as far as they are
+// recall takes the entries that the step needs from catalog.Partition.Recent, as far as they are
 // there. Recent is used only on an embedded store. There, each commit is at a boundary, so no
 // commit in s.t is after the end of the step.
 func (m *Manager) recall(s *step) {
@@ -559,7 +559,7 @@ func (m *Manager) end(ctx context.Context, defs []*Definition) error {
 }
 
 // Rebuild makes the next step begin a new generation of a view.
-func Rebuild(ctx context.Context, k *catalog.Keeper, id entry.ID) error {
+func Rebuild(ctx context.Context, k *catalog.Partition, id entry.ID) error {
 	has, err := hasCells(ctx, k)
 	if err != nil || !has {
 		return err // no view was ever built
@@ -586,14 +586,14 @@ type Progress struct {
 }
 
 // ProgressOf returns the progress of the views of a directory.
-func ProgressOf(p *catalog.Keeper) Progress {
+func ProgressOf(p *catalog.Partition) Progress {
 	l := p.ViewLag(time.Now())
 	return Progress{l.Entries, l.Age, p.Views.Steps.Load(), p.Views.Errors.Load()}
 }
 
 // Keep keeps the views of a directory until ctx ends. Servers of one store share the work.
 // Keep passes errors to report and then tries again.
-func Keep(ctx context.Context, p *catalog.Keeper, report func(error)) {
+func Keep(ctx context.Context, p *catalog.Partition, report func(error)) {
 	m := NewManager(p)
 	defer m.Close()
 	m.Share()
@@ -602,7 +602,7 @@ func Keep(ctx context.Context, p *catalog.Keeper, report func(error)) {
 
 // Update brings all views to the newest settled state: the newest state to which no commit
 // can be added.
-func Update(ctx context.Context, p *catalog.Keeper) error {
+func Update(ctx context.Context, p *catalog.Partition) error {
 	m := NewManager(p)
 	defer m.Close()
 	return m.Step(ctx)

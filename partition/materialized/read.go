@@ -81,7 +81,7 @@ var errNotKept = errors.New("the records are not kept")
 
 // readKept reads records from the view's table.
 func (d *Definition) readKept(ctx context.Context, s *state.Snapshot, o *ReadOptions) (rs []Record, err error) {
-	ls := d.lanes(s.Keeper.DB)
+	ls := d.lanes(s.Partition.DB)
 	err = d.whileKept(ctx, s, ls, func(name string) error {
 		r, err := d.open(ctx, s, name, ls)
 		if err != nil {
@@ -121,20 +121,20 @@ func (d *Definition) keptCells(ctx context.Context, s *state.Snapshot, ls []lane
 	if s.At.InBranch() {
 		return nil, errNotKept
 	}
-	now, err := s.Keeper.Latest()
+	now, err := s.Partition.Latest()
 	if err != nil {
 		return nil, err
 	}
 	if erasures(now) != erasures(s.Catalog) {
 		return nil, errNotKept
 	}
-	switch has, err := hasCells(ctx, s.Keeper); {
+	switch has, err := hasCells(ctx, s.Partition); {
 	case err != nil:
 		return nil, err
 	case !has:
 		return nil, errNotKept
 	}
-	c, err := readCells(ctx, s.Keeper, d.ID, ls)
+	c, err := readCells(ctx, s.Partition, d.ID, ls)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (d *Definition) keptCells(ctx context.Context, s *state.Snapshot, ls []lane
 
 // open returns a reading of the records in a table as of the state s.
 func (d *Definition) open(ctx context.Context, s *state.Snapshot, name string, ls []lane) (*reading, error) {
-	t := s.Keeper.DB.Table(name)
+	t := s.Partition.DB.Table(name)
 	f, err := finishedIn(ctx, s, t, ls)
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func finishedIn(ctx context.Context, s *state.Snapshot, t table.Table, ls []lane
 // readTail returns the differences that are made by the commits after the finished steps, as
 // far as a state shows these commits.
 func (r *reading) readTail(s *state.Snapshot, ls []lane) (parts, error) {
-	if r.f.Low() < s.Keeper.DB.Horizon() {
+	if r.f.Low() < s.Partition.DB.Horizon() {
 		return nil, errNotKept
 	}
 	ts, err := touchedAfterEach(r.ctx, s, r.f, maxTail)
@@ -212,7 +212,7 @@ func (r *reading) readTail(s *state.Snapshot, ls []lane) (parts, error) {
 // The method "since" returns the difference of a lane's parts between the lane's finished step
 // and the state s.
 func (r *reading) since(s *state.Snapshot, l lane, t *touched) (parts, error) {
-	from, err := state.At(r.ctx, s.Keeper, r.f[l.number])
+	from, err := state.At(r.ctx, s.Partition, r.f[l.number])
 	if err != nil {
 		return nil, err
 	}

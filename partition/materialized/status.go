@@ -26,11 +26,11 @@ type Status struct {
 // definition was read.
 func StatusOf(ctx context.Context, s *state.Snapshot, d *Definition) (Status, error) {
 	building := Status{State: "building"}
-	has, err := hasCells(ctx, s.Keeper)
+	has, err := hasCells(ctx, s.Partition)
 	if err != nil || !has {
 		return building, err
 	}
-	c, err := readCells(ctx, s.Keeper, d.ID, d.lanes(s.Keeper.DB))
+	c, err := readCells(ctx, s.Partition, d.ID, d.lanes(s.Partition.DB))
 	switch {
 	case err != nil:
 		return Status{}, err

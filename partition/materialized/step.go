@@ -18,7 +18,7 @@ const stepEntries = 4096
 
 // A step takes one lane of one view from the boundary W to the boundary Next.
 type step struct {
-	k    *catalog.Keeper
+	k    *catalog.Partition
 	lane lane
 	d    *Definition
 	cur  cursor

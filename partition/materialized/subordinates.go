@@ -20,7 +20,7 @@ import (
 
 // Subordinates is the kind of a view that no entry defines. For each entry, it counts the
 // children and all entries below the entry. The view begins when a reader first asks for a
-// number that would have to be counted: see catalog.Keeper.WantsSubordinates. Each number of
+// number that would have to be counted: see catalog.Partition.WantsSubordinates. Each number of
 // the view depends on many entries, so the view has only one lane, even on a shared store.
 const Subordinates Kind = "subordinates"
 
@@ -36,10 +36,10 @@ func subordinates(c *catalog.Catalog) *Definition {
 // No entry defines this view.
 func Builtin(ctx context.Context, s *state.Snapshot) (*Definition, error) {
 	d := subordinates(s.Catalog)
-	if has, err := hasCells(ctx, s.Keeper); err != nil || !has {
+	if has, err := hasCells(ctx, s.Partition); err != nil || !has {
 		return nil, err
 	}
-	c, err := readCells(ctx, s.Keeper, d.ID, lanes(false))
+	c, err := readCells(ctx, s.Partition, d.ID, lanes(false))
 	if err != nil || c.generation.raw == nil {
 		return nil, err
 	}
@@ -47,9 +47,9 @@ func Builtin(ctx context.Context, s *state.Snapshot) (*Definition, error) {
 }
 
 // SetUp makes a directory take the numbers of subordinates from package view.
-func SetUp(k *catalog.Keeper) {
+func SetUp(k *catalog.Partition) {
 	k.Subordinates = func(ctx context.Context, at *txn.Snapshot, c *catalog.Catalog, id entry.ID, exact bool) (n catalog.Count, known bool, err error) {
-		s := &state.Snapshot{Keeper: k, Reader: at, At: at, Catalog: c, Cached: at.Ordinal() != 0}
+		s := &state.Snapshot{Partition: k, Reader: at, At: at, Catalog: c, Cached: at.Ordinal() != 0}
 		d := subordinates(c)
 		if exact {
 			n, err = d.countExactly(ctx, s, id)
@@ -67,7 +67,7 @@ func SetUp(k *catalog.Keeper) {
 // countExactly returns the numbers of subordinates that an entry has in exactly this
 // state.
 func (d *Definition) countExactly(ctx context.Context, s *state.Snapshot, id entry.ID) (n catalog.Count, err error) {
-	ls := d.lanes(s.Keeper.DB)
+	ls := d.lanes(s.Partition.DB)
 	err = d.whileKept(ctx, s, ls, func(name string) error {
 		r, err := d.open(ctx, s, name, ls)
 		if err != nil {
@@ -82,11 +82,11 @@ func (d *Definition) countExactly(ctx context.Context, s *state.Snapshot, id ent
 // countRoughly returns the numbers of subordinates that an entry had at the end of the newest
 // step, which may be before or after the state s.
 func (d *Definition) countRoughly(ctx context.Context, s *state.Snapshot, id entry.ID) (n catalog.Count, err error) {
-	c, err := d.keptCells(ctx, s, d.lanes(s.Keeper.DB))
+	c, err := d.keptCells(ctx, s, d.lanes(s.Partition.DB))
 	if err != nil {
 		return n, err
 	}
-	r := &reading{ctx: ctx, d: d, t: s.Keeper.DB.Table(c.generation.Table), f: finished{c.cursors[0].W}}
+	r := &reading{ctx: ctx, d: d, t: s.Partition.DB.Table(c.generation.Table), f: finished{c.cursors[0].W}}
 	return r.count(id)
 }
 
@@ -113,7 +113,7 @@ func countKey(id entry.ID) string { return string(countRow) + string(id[:]) }
 func wholeTree(ctx context.Context, s *state.Snapshot, meanwhile func()) (parts, error) {
 	children := map[entry.ID]int64{}
 	rows := 0
-	for row, err := range s.Reader.Scan(ctx, s.Keeper.Tree, table.Range{}, table.Select{Families: []table.Family{tree.TreeInfo}}) {
+	for row, err := range s.Reader.Scan(ctx, s.Partition.Tree, table.Range{}, table.Select{Families: []table.Family{tree.TreeInfo}}) {
 		if err != nil {
 			return nil, err
 		}

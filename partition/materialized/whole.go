@@ -33,7 +33,7 @@ func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most 
 	if base == noID {
 		return w.take(w.ps)
 	}
-	if most == 0 && !s.Keeper.DB.Shared() {
+	if most == 0 && !s.Partition.DB.Shared() {
 		if done, err := w.scan(ctx); done || err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (w *wholeView) scan(ctx context.Context) (done bool, err error) {
 	s.Items = map[entry.ID]*cache.Item{} // remembers the superiors of the entries
 	in := 0
 	sel := table.Select{Families: state.WholeEntry, MaxCells: state.MaxColumns}
-	for row, err := range s.Reader.Scan(ctx, s.Keeper.Master, table.Range{}, sel) {
+	for row, err := range s.Reader.Scan(ctx, s.Partition.Master, table.Range{}, sel) {
 		if err != nil {
 			return false, err
 		}

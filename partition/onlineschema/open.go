@@ -9,8 +9,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
-// Open opens the directory in a store. Closing the Keeper does not close the store.
-func Open(ctx context.Context, s table.Store, o catalog.Options) (*catalog.Keeper, error) {
+// Open opens the directory in a store. Closing the Partition does not close the store.
+func Open(ctx context.Context, s table.Store, o catalog.Options) (*catalog.Partition, error) {
 	o = o.WithDefaults()
 	header, err := catalog.OpenHeader(ctx, s, o)
 	if err != nil {

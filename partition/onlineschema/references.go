@@ -14,7 +14,7 @@ import (
 )
 
 // References returns the attributes whose values follow the entries that they name.
-func References(p *catalog.Keeper) ([]catalog.Reference, error) {
+func References(p *catalog.Partition) ([]catalog.Reference, error) {
 	c, err := p.Latest()
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func References(p *catalog.Keeper) ([]catalog.Reference, error) {
 // false, the values no longer follow entries, and SetReferences does not wait for the other servers.
 // If MustExist is set and some values name no entry, SetReferences restores the old settings and
 // returns an error that lists the first of these values.
-func SetReferences(ctx context.Context, p *catalog.Keeper, rs []catalog.Reference, on bool) error {
+func SetReferences(ctx context.Context, p *catalog.Partition, rs []catalog.Reference, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func SetReferences(ctx context.Context, p *catalog.Keeper, rs []catalog.Referenc
 
 // restoreReferences sets the references of the newest catalog back to those of an earlier
 // catalog.
-func restoreReferences(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) error {
+func restoreReferences(ctx context.Context, p *catalog.Partition, before *catalog.Catalog) error {
 	now, err := p.Latest()
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func withReference(c *catalog.Catalog, from *catalog.Header, r catalog.Reference
 
 // findDangling returns an error if r.MustExist is set and a value of the attribute names
 // no entry.
-func findDangling(ctx context.Context, p *catalog.Keeper, r catalog.Reference) error {
+func findDangling(ctx context.Context, p *catalog.Partition, r catalog.Reference) error {
 	if !r.MustExist {
 		return nil
 	}
@@ -144,7 +144,7 @@ const repairBatch = 500
 
 // RepairReferences removes the values of a reference attribute that name no entry. It returns
 // the number of removed values.
-func RepairReferences(ctx context.Context, p *catalog.Keeper, attribute string, by write.By) (n int, err error) {
+func RepairReferences(ctx context.Context, p *catalog.Partition, attribute string, by write.By) (n int, err error) {
 	for after := []byte(nil); ; {
 		some, err := repairSome(ctx, p, attribute, by, after)
 		if n += len(some); err != nil || len(some) < repairBatch {
@@ -156,7 +156,7 @@ func RepairReferences(ctx context.Context, p *catalog.Keeper, attribute string, 
 
 // repairSome removes dangling values behind a position of the index, in one commit, and returns
 // them. If it returns fewer than repairBatch values, there are no more.
-func repairSome(ctx context.Context, p *catalog.Keeper, attribute string, by write.By, after []byte) (gone []verify.DanglingValue, err error) {
+func repairSome(ctx context.Context, p *catalog.Partition, attribute string, by write.By, after []byte) (gone []verify.DanglingValue, err error) {
 	_, err = write.Update(ctx, p, by, func(tx *write.Tx) error {
 		gone = gone[:0]
 		x := tx.Catalog.Indexes[tx.Catalog.Schema.Attribute(attribute)]

@@ -21,13 +21,13 @@ import (
 // indexes that are new or have a new layout, and drops indexes that are not in the list.
 // Searches continue during the change. On a store with one server, updates wait. An index
 // whose filling was interrupted is not used, and the next call fills it.
-func SetIndexes(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index) error {
+func SetIndexes(ctx context.Context, p *catalog.Partition, indexes []catalog.Index) error {
 	return Reindex(ctx, p, indexes, verify.ReindexOptions{})
 }
 
 // Reindex replaces the set of indexes, like SetIndexes. It also rebuilds the indexes that o
 // selects.
-func Reindex(ctx context.Context, p *catalog.Keeper, indexes []catalog.Index, o verify.ReindexOptions) error {
+func Reindex(ctx context.Context, p *catalog.Partition, indexes []catalog.Index, o verify.ReindexOptions) error {
 	o = o.WithDefaults()
 	end, err := p.Reshape(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ var DrainTime = 30 * time.Second
 // drain waits until no snapshot uses a catalog from before r. On a store with one server,
 // drain makes an empty commit and waits until all snapshots before this commit are closed. Any
 // of these snapshots may use a catalog from before r.
-func drain(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
+func drain(ctx context.Context, p *catalog.Partition, r table.Revision) error {
 	if p.DB.Shared() {
 		return errors.Join(awaitStep(ctx, p, r), p.DB.AwaitReaders(ctx, r))
 	}
@@ -167,7 +167,7 @@ func drain(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 
 // fillIndexes creates the tables of indexes, fills them in one bulk commit, and then lets
 // searches use the indexes.
-func fillIndexes(ctx context.Context, p *catalog.Keeper, c *catalog.Catalog, types []*schema.AttributeType, o verify.ReindexOptions) error {
+func fillIndexes(ctx context.Context, p *catalog.Partition, c *catalog.Catalog, types []*schema.AttributeType, o verify.ReindexOptions) error {
 	specs := make([]table.Spec, len(types))
 	for i, t := range types {
 		specs[i] = index.Spec(t)

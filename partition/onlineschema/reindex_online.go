@@ -24,7 +24,7 @@ import (
 // reindexBeside changes the indexes from old to h while updates continue. The parameter stale
 // contains the names of the tables to drop. The parameter fill contains the types whose indexes
 // must be filled.
-func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog, h *catalog.Header, stale []string, fill []*schema.AttributeType, o verify.ReindexOptions) error {
+func reindexBeside(ctx context.Context, p *catalog.Partition, old *catalog.Catalog, h *catalog.Header, stale []string, fill []*schema.AttributeType, o verify.ReindexOptions) error {
 	if len(stale) > 0 {
 		less := *old.Header
 		less.Indexes = slices.DeleteFunc(slices.Clone(less.Indexes), func(x catalog.HeaderIndex) bool {
@@ -56,7 +56,7 @@ func reindexBeside(ctx context.Context, p *catalog.Keeper, old *catalog.Catalog,
 // newTables drops the stale tables and creates the tables to be filled. If an interrupted
 // attempt has left tables with the names of the new tables, newTables first drops these
 // too.
-func newTables(ctx context.Context, p *catalog.Keeper, stale []string, fill []*schema.AttributeType) error {
+func newTables(ctx context.Context, p *catalog.Partition, stale []string, fill []*schema.AttributeType) error {
 	names, err := p.Store.Names(ctx)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func newTables(ctx context.Context, p *catalog.Keeper, stale []string, fill []*s
 
 // fillBeside fills indexes that all servers have maintained since r, and then lets
 // searches use the indexes.
-func fillBeside(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision, o verify.ReindexOptions) error {
+func fillBeside(ctx context.Context, p *catalog.Partition, types []*schema.AttributeType, r table.Revision, o verify.ReindexOptions) error {
 	f, err := p.DB.Fill(r)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func fillBeside(ctx context.Context, p *catalog.Keeper, types []*schema.Attribut
 			return catalog.ErrHeaderChanged
 		}
 	}
-	s := &state.Snapshot{Keeper: p, Reader: at, At: at, Catalog: c}
+	s := &state.Snapshot{Partition: p, Reader: at, At: at, Catalog: c}
 	if err := verify.FillFrom(ctx, s, f, c, types, o); err != nil {
 		return err
 	}

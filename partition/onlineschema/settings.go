@@ -13,7 +13,7 @@ import (
 // SetAccess replaces the access rules. The caller passes change, a function that receives the
 // present rules and a state that shows them, and returns the new rules. SetAccess returns when
 // every server applies the new rules, so that no later operation is judged by the old rules.
-func SetAccess(ctx context.Context, p *catalog.Keeper, by write.By, change func(s *state.Snapshot, old []catalog.AccessRule) ([]catalog.AccessRule, error)) error {
+func SetAccess(ctx context.Context, p *catalog.Partition, by write.By, change func(s *state.Snapshot, old []catalog.AccessRule) ([]catalog.AccessRule, error)) error {
 	return setSettings(ctx, p, by, func(s *state.Snapshot, h *catalog.Header) (bool, error) {
 		old := h.Access
 		rules, err := change(s, slices.Clone(old))
@@ -25,7 +25,7 @@ func SetAccess(ctx context.Context, p *catalog.Keeper, by write.By, change func(
 // SetPolicy replaces the default password policy. The caller passes change, a function that
 // receives the present policy and returns the new policy. A nil policy means that there is no
 // policy.
-func SetPolicy(ctx context.Context, p *catalog.Keeper, by write.By, change func(s *state.Snapshot, old []catalog.PolicyAttribute) ([]catalog.PolicyAttribute, error)) error {
+func SetPolicy(ctx context.Context, p *catalog.Partition, by write.By, change func(s *state.Snapshot, old []catalog.PolicyAttribute) ([]catalog.PolicyAttribute, error)) error {
 	return setSettings(ctx, p, by, func(s *state.Snapshot, h *catalog.Header) (bool, error) {
 		old := h.Policy
 		policy, err := change(s, slices.Clone(old))
@@ -37,7 +37,7 @@ func SetPolicy(ctx context.Context, p *catalog.Keeper, by write.By, change func(
 // setSettings lets the caller's function, change, edit a copy of the present settings. If
 // change returns true, setSettings installs the edited settings and returns when every server
 // applies them.
-func setSettings(ctx context.Context, p *catalog.Keeper, by write.By, change func(s *state.Snapshot, h *catalog.Header) (changed bool, err error)) error {
+func setSettings(ctx context.Context, p *catalog.Partition, by write.By, change func(s *state.Snapshot, h *catalog.Header) (changed bool, err error)) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func setSettings(ctx context.Context, p *catalog.Keeper, by write.By, change fun
 // UpdateSettings is Update for a function that changes access rules or the default
 // password policy, and perhaps entries. It returns when every server applies the new
 // settings.
-func UpdateSettings(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
+func UpdateSettings(ctx context.Context, p *catalog.Partition, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
 	end, err := p.Reshape(ctx)
 	if err != nil {
 		return 0, err

@@ -31,7 +31,7 @@ var errSteps = errors.New("the change takes steps")
 // Attempt runs fn in a transaction. If the change must be made in steps, Attempt sets
 // st.Wanted and commits nothing.
 func Attempt(ctx context.Context, st *write.SchemaSteps, fn func(*write.Tx) error) (table.Revision, error) {
-	return write.UpdateLocked(ctx, st.Keeper, st.By, func(tx *write.Tx) error {
+	return write.UpdateLocked(ctx, st.Partition, st.By, func(tx *write.Tx) error {
 		tx.Steps, st.Wanted = st, nil
 		return fn(tx)
 	})
@@ -56,18 +56,18 @@ func run(ctx context.Context, st *write.SchemaSteps, fn func(*write.Tx) error) (
 	if err == nil {
 		return r, nil
 	}
-	return 0, errors.Join(err, withdraw(context.WithoutCancel(ctx), st.Keeper, announced))
+	return 0, errors.Join(err, withdraw(context.WithoutCancel(ctx), st.Partition, announced))
 }
 
 // Announce commits the announcement of a schema.
 func Announce(ctx context.Context, st *write.SchemaSteps, next *catalog.Subschema) (table.Revision, error) {
-	return write.UpdateLocked(ctx, st.Keeper, st.By, func(tx *write.Tx) error {
+	return write.UpdateLocked(ctx, st.Partition, st.By, func(tx *write.Tx) error {
 		tx.Steps = st
 		if err := noOtherChange(tx); err != nil {
 			return err
 		}
 		now := *tx.Catalog.Subschema
-		now.Pending = &catalog.Pending{By: st.Keeper.DB.Holder(), Own: next}
+		now.Pending = &catalog.Pending{By: st.Partition.DB.Holder(), Own: next}
 		return writeSubschema(ctx, tx, &now, true)
 	})
 }
@@ -75,10 +75,10 @@ func Announce(ctx context.Context, st *write.SchemaSteps, next *catalog.Subschem
 // judgeAnnounced waits until every server applies the announced schema, and then checks
 // the existing entries.
 func judgeAnnounced(ctx context.Context, st *write.SchemaSteps, announced table.Revision) error {
-	if err := awaitStep(ctx, st.Keeper, announced); err != nil {
+	if err := awaitStep(ctx, st.Partition, announced); err != nil {
 		return err
 	}
-	s := state.Newest(st.Keeper)
+	s := state.Newest(st.Partition)
 	defer s.Close()
 	if err := s.Catalog.Announced(announced); err != nil {
 		return err
@@ -87,7 +87,7 @@ func judgeAnnounced(ctx context.Context, st *write.SchemaSteps, announced table.
 }
 
 // awaitStep is txn.DB.AwaitStep with an error for the client.
-func awaitStep(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
+func awaitStep(ctx context.Context, p *catalog.Partition, r table.Revision) error {
 	err := p.DB.AwaitStep(ctx, r)
 	if errors.Is(err, txn.ErrConflict) {
 		return catalog.Errorf(catalog.Busy, "the change waits for all servers of the directory: %v: try again", err)
@@ -99,7 +99,7 @@ func awaitStep(ctx context.Context, p *catalog.Keeper, r table.Revision) error {
 // makes the change still runs.
 func noOtherChange(tx *write.Tx) error {
 	c := tx.Catalog.Subschema
-	if c.Pending == nil || c.Since == tx.Steps.Announced || tx.Keeper.DB.Over(c.Pending.By) {
+	if c.Pending == nil || c.Since == tx.Steps.Announced || tx.Partition.DB.Over(c.Pending.By) {
 		return nil
 	}
 	return catalog.Errorf(catalog.Busy, "another change of the schema is under way: try again")
@@ -137,7 +137,7 @@ func become(ctx context.Context, tx *write.Tx, next *catalog.Catalog) error {
 
 // withdraw withdraws the schema that the given commit announced. It does nothing if that
 // schema is no longer announced.
-func withdraw(ctx context.Context, p *catalog.Keeper, announced table.Revision) error {
+func withdraw(ctx context.Context, p *catalog.Partition, announced table.Revision) error {
 	_, err := write.UpdateLocked(ctx, p, write.By{}, func(tx *write.Tx) error {
 		if tx.Catalog.Announced(announced) != nil {
 			return errWithdrawn
@@ -157,9 +157,9 @@ var errWithdrawn = errors.New("there is no such schema to come")
 
 // conformsToBoth checks that the entries that a transaction changed also conform to the
 // announced schema.
-func conformsToBoth(ctx context.Context, p *catalog.Keeper, r table.Reader, at *txn.Snapshot, c *catalog.Catalog, changed []entry.ID) error {
+func conformsToBoth(ctx context.Context, p *catalog.Partition, r table.Reader, at *txn.Snapshot, c *catalog.Catalog, changed []entry.ID) error {
 	slices.SortFunc(changed, entry.ID.Compare)
-	s := state.Snapshot{Keeper: p, Reader: r, At: at, Catalog: c}
+	s := state.Snapshot{Partition: p, Reader: r, At: at, Catalog: c}
 	for _, id := range slices.Compact(changed) {
 		wrong, err := violationOf(ctx, c.ToCome, &s, id)
 		if err != nil {
@@ -192,7 +192,7 @@ func violationOf(ctx context.Context, c *catalog.Concern, s *state.Snapshot, id 
 // follow keeps the catalog up to date on a store that several servers write. An idle
 // server runs follow too, because other servers wait until this server applies their
 // steps. follow also withdraws announcements of servers that have ended.
-func follow(p *catalog.Keeper) {
+func follow(p *catalog.Partition) {
 	for {
 		next := p.DB.Next()
 		followOnce(p)
@@ -204,7 +204,7 @@ func follow(p *catalog.Keeper) {
 	}
 }
 
-func followOnce(p *catalog.Keeper) {
+func followOnce(p *catalog.Partition) {
 	s := p.DB.Snapshot()
 	c, err := p.CatalogOf(s)
 	s.Close()

@@ -22,7 +22,7 @@ import (
 // schema. Between this check and the commit, no other transaction can add an entry that
 // violates the new schema. On a store with one server, other updates wait. On a store with
 // several servers, the change may need several steps, and then fn runs once more.
-func UpdateSchema(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
+func UpdateSchema(ctx context.Context, p *catalog.Partition, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
 	end, err := p.Reshape(ctx)
 	if err != nil {
 		return 0, err
@@ -39,9 +39,9 @@ func UpdateSchema(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*
 	return r, dropGone(ctx, p, before)
 }
 
-func updateSchema(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
+func updateSchema(ctx context.Context, p *catalog.Partition, by write.By, fn func(*write.Tx) error) (table.Revision, error) {
 	if p.DB.Shared() {
-		return run(ctx, (&write.SchemaSteps{Keeper: p, By: by}), fn)
+		return run(ctx, (&write.SchemaSteps{Partition: p, By: by}), fn)
 	}
 	return write.UpdateLocked(ctx, p, by, func(tx *write.Tx) error {
 		tx.Alone = true
@@ -51,7 +51,7 @@ func updateSchema(ctx context.Context, p *catalog.Keeper, by write.By, fn func(*
 
 // dropGone drops the indexes of types that were removed from the schema. These indexes
 // are empty, because a type in use cannot be removed.
-func dropGone(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) error {
+func dropGone(ctx context.Context, p *catalog.Partition, before *catalog.Catalog) error {
 	now, err := p.Latest()
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func nextCatalog(tx *write.Tx, add, remove []schema.Definition) (*catalog.Catalo
 	if err := keepsIndexNames(tx.Catalog, s); err != nil {
 		return nil, err
 	}
-	next, err := tx.Catalog.Of(catalog.SubschemaOf(s, tx.Keeper.Base))
+	next, err := tx.Catalog.Of(catalog.SubschemaOf(s, tx.Partition.Base))
 	if err != nil {
 		return nil, wrongDefinition(err)
 	}
@@ -284,7 +284,7 @@ func count(list []schema.Definition, t *schema.AttributeType) (n int) {
 // [write.Tx.MarkShared].
 func writeSubschema(ctx context.Context, tx *write.Tx, own *catalog.Subschema, binds bool) error {
 	tx.MarkShared(binds)
-	norms, err := catalog.SubschemaDN.Normalize(tx.Keeper.Base)
+	norms, err := catalog.SubschemaDN.Normalize(tx.Partition.Base)
 	if err != nil {
 		return err
 	}
@@ -312,10 +312,10 @@ func addSubschema(tx *write.Tx, name dn.DN, rdn dn.Norm, own *catalog.Subschema)
 	}
 	e.ID = catalog.SubschemaID
 	tx.StampNew(e)
-	tx.Txn.Mark(tx.Keeper.Tree, tree.Key(catalog.Root, rdn), txn.Mark{Kind: txn.MarkExclusive})
-	tx.Txn.Mark(tx.Keeper.Master, catalog.SubschemaID[:], txn.Mark{Kind: txn.MarkExclusive})
+	tx.Txn.Mark(tx.Partition.Tree, tree.Key(catalog.Root, rdn), txn.Mark{Kind: txn.MarkExclusive})
+	tx.Txn.Mark(tx.Partition.Master, catalog.SubschemaID[:], txn.Mark{Kind: txn.MarkExclusive})
 	tx.Touch(e.ID, e.Classes)
-	e.Write(tx.Keeper, tx.Catalog, tx, catalog.Root, rdn)
+	e.Write(tx.Partition, tx.Catalog, tx, catalog.Root, rdn)
 	return nil
 }
 

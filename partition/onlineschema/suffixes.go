@@ -16,7 +16,7 @@ var errUnchanged = errors.New("nothing changes")
 
 // SetSuffixes replaces the naming contexts. It returns an error if a naming context that
 // would be removed contains entries.
-func SetSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) error {
+func SetSuffixes(ctx context.Context, p *catalog.Partition, suffixes []string) error {
 	return changeSuffixes(ctx, p, func(c *catalog.Catalog) (*catalog.Catalog, error) {
 		h := *c.Header
 		h.Suffixes = slices.Clone(suffixes)
@@ -26,7 +26,7 @@ func SetSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) erro
 
 // AddSuffixes adds those naming contexts that do not exist yet. If all of them exist,
 // AddSuffixes writes nothing and succeeds even on a read-only server.
-func AddSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) error {
+func AddSuffixes(ctx context.Context, p *catalog.Partition, suffixes []string) error {
 	if now, err := p.Latest(); err == nil {
 		if after, err := now.WithSuffixes(suffixes); err == nil && after == now {
 			return nil
@@ -35,7 +35,7 @@ func AddSuffixes(ctx context.Context, p *catalog.Keeper, suffixes []string) erro
 	return changeSuffixes(ctx, p, func(c *catalog.Catalog) (*catalog.Catalog, error) { return c.WithSuffixes(suffixes) })
 }
 
-func changeSuffixes(ctx context.Context, p *catalog.Keeper, change func(*catalog.Catalog) (*catalog.Catalog, error)) error {
+func changeSuffixes(ctx context.Context, p *catalog.Partition, change func(*catalog.Catalog) (*catalog.Catalog, error)) error {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
 	_, err := write.Reconfigure(ctx, p, write.By{}, func(tx *write.Tx) (*catalog.Header, error) {
@@ -69,7 +69,7 @@ func replaces(ctx context.Context, tx *write.Tx, now *catalog.Catalog) error {
 			}
 			return err
 		}
-		tx.Txn.Mark(tx.Keeper.Tree, key, txn.Mark{Kind: txn.MarkExclusive})
+		tx.Txn.Mark(tx.Partition.Tree, key, txn.Mark{Kind: txn.MarkExclusive})
 	}
 	for _, x := range now.Contexts {
 		if tx.Catalog.HasContext(x.RDN) {
@@ -83,7 +83,7 @@ func replaces(ctx context.Context, tx *write.Tx, now *catalog.Catalog) error {
 			return err
 		}
 		if pl.RDN != "" { // an entry of another context could have the name
-			tx.Txn.Mark(tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), txn.Mark{Kind: txn.MarkExclusive})
+			tx.Txn.Mark(tx.Partition.Tree, tree.Key(pl.Parent, pl.RDN), txn.Mark{Kind: txn.MarkExclusive})
 		}
 	}
 	return nil

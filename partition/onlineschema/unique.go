@@ -21,7 +21,7 @@ import (
 // filled, cleared or moved with a subtree.
 
 // Unique returns the unique attributes and their scopes.
-func Unique(p *catalog.Keeper) (us []catalog.Unique, err error) {
+func Unique(p *catalog.Partition) (us []catalog.Unique, err error) {
 	c, err := p.Latest()
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func Unique(p *catalog.Keeper) (us []catalog.Unique, err error) {
 // attributes are no longer unique in these scopes. When every server enforces the new rules, SetUnique
 // examines the existing entries. If two entries have the same value, SetUnique removes the new rules
 // and returns an error that names the first such entries.
-func SetUnique(ctx context.Context, p *catalog.Keeper, us []catalog.Unique, on bool) error {
+func SetUnique(ctx context.Context, p *catalog.Partition, us []catalog.Unique, on bool) error {
 	end, err := p.Reshape(ctx)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func SetUnique(ctx context.Context, p *catalog.Keeper, us []catalog.Unique, on b
 // to check the entries. If this function returns an error, or the wait fails, installUnless
 // calls takeBack. If takeBack fails too, the text of the error contains the parameter stays,
 // which says what remains installed.
-func installUnless(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *catalog.Header, wrong func() error, takeBack func(context.Context) error, stays string) error {
+func installUnless(ctx context.Context, p *catalog.Partition, from *catalog.Catalog, h *catalog.Header, wrong func() error, takeBack func(context.Context) error, stays string) error {
 	r, err := install(ctx, p, from, h)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func installUnless(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog
 }
 
 // restoreUnique sets the unique attributes of the newest catalog back to those of an earlier catalog.
-func restoreUnique(ctx context.Context, p *catalog.Keeper, before *catalog.Catalog) error {
+func restoreUnique(ctx context.Context, p *catalog.Partition, before *catalog.Catalog) error {
 	now, err := p.Latest()
 	if err != nil {
 		return err
@@ -102,12 +102,12 @@ func restoreUnique(ctx context.Context, p *catalog.Keeper, before *catalog.Catal
 }
 
 // install replaces the settings in force by the settings of a header.
-func install(ctx context.Context, p *catalog.Keeper, from *catalog.Catalog, h *catalog.Header) (table.Revision, error) {
+func install(ctx context.Context, p *catalog.Partition, from *catalog.Catalog, h *catalog.Header) (table.Revision, error) {
 	return installBy(ctx, p, write.By{}, from, h)
 }
 
 // installBy is install on behalf of a user.
-func installBy(ctx context.Context, p *catalog.Keeper, by write.By, from *catalog.Catalog, h *catalog.Header) (table.Revision, error) {
+func installBy(ctx context.Context, p *catalog.Partition, by write.By, from *catalog.Catalog, h *catalog.Header) (table.Revision, error) {
 	c, err := from.With(h)
 	if err != nil {
 		return 0, err
@@ -143,7 +143,7 @@ func withUnique(c *catalog.Catalog, from *catalog.Header, u catalog.Unique, on b
 }
 
 // findDuplicates returns an error if values of the attribute are not unique.
-func findDuplicates(ctx context.Context, p *catalog.Keeper, u catalog.Unique) error {
+func findDuplicates(ctx context.Context, p *catalog.Partition, u catalog.Unique) error {
 	s := state.Newest(p)
 	defer s.Close()
 	var named []string

@@ -154,7 +154,7 @@ func (f *finder) takeByID(ctx context.Context) {
 		return
 	}
 	all := table.Range{Start: f.q.After}
-	for row, err := range f.s.Reader.Scan(ctx, f.s.Keeper.Master, all, table.Select{Families: []table.Family{master.TreeInfo}}) {
+	for row, err := range f.s.Reader.Scan(ctx, f.s.Partition.Master, all, table.Select{Families: []table.Family{master.TreeInfo}}) {
 		if err != nil {
 			f.fail(err)
 			return
@@ -174,7 +174,7 @@ func (f *finder) takeByID(ctx context.Context) {
 // The state may be one of the past. An entry may have had a stamp in the future there, which a later
 // commit replaced. So changedSince also considers the commits after the state.
 func (f *finder) changedSince(ctx context.Context, t *filter.Test, since time.Time, times int) *changed {
-	k := f.s.Keeper
+	k := f.s.Partition
 	if _, tx := f.s.Reader.(*txn.Tx); tx || f.s.At.InBranch() {
 		return nil
 	}
@@ -230,14 +230,14 @@ func (f *finder) changedSince(ctx context.Context, t *filter.Test, since time.Ti
 // Learn finds the stamps in the future if a query needs them and they are not known. Without Learn,
 // the first such query begins to find them in the background and runs without the journal.
 func Learn(ctx context.Context, s *state.Snapshot, q Query) error {
-	if t, _ := stampTest(q.Filter, s.Catalog); t == nil || s.Keeper.Ahead.Load() != nil {
+	if t, _ := stampTest(q.Filter, s.Catalog); t == nil || s.Partition.Ahead.Load() != nil {
 		return nil
 	}
-	return findAhead(ctx, s.Keeper)
+	return findAhead(ctx, s.Partition)
 }
 
 // seekAhead begins to find the stamps in the future.
-func seekAhead(k *catalog.Keeper) {
+func seekAhead(k *catalog.Partition) {
 	if !k.SeekingAhead.CompareAndSwap(false, true) {
 		return
 	}
@@ -252,7 +252,7 @@ func seekAhead(k *catalog.Keeper) {
 var errEnded = errors.New("the directory was closed")
 
 // findAhead reads the stamps of all entries.
-func findAhead(ctx context.Context, k *catalog.Keeper) error {
+func findAhead(ctx context.Context, k *catalog.Partition) error {
 	s := state.Newest(k)
 	defer s.Close()
 	a := &catalog.Ahead{UpTo: s.At.Decided(), Latest: map[entry.ID]time.Time{}}
@@ -276,14 +276,14 @@ func findAhead(ctx context.Context, k *catalog.Keeper) error {
 // given ids.
 func learnAhead(ctx context.Context, s *state.Snapshot, before *catalog.Ahead, ids []entry.ID) (*catalog.Ahead, error) {
 	a := &catalog.Ahead{UpTo: max(before.UpTo, s.At.Decided()), Latest: maps.Clone(before.Latest), Entries: before.Entries}
-	horizon := s.Keeper.DB.Horizon().Time() // the journal answers for no time before it
+	horizon := s.Partition.DB.Horizon().Time() // the journal answers for no time before it
 	maps.DeleteFunc(a.Latest, func(_ entry.ID, latest time.Time) bool { return latest.Before(horizon) })
 	for part := range slices.Chunk(ids, largeBatch) {
 		keys := make([][]byte, len(part))
 		for i := range part {
 			keys[i] = master.Row(part[i])
 		}
-		rows, err := s.Reader.GetMany(ctx, s.Keeper.Master, keys, selectStamps(s))
+		rows, err := s.Reader.GetMany(ctx, s.Partition.Master, keys, selectStamps(s))
 		if err != nil {
 			return nil, err
 		}

@@ -101,7 +101,7 @@ func readNames(ctx context.Context, s *state.Snapshot, ids []entry.ID, known map
 		for k, i := range some {
 			keys[k] = master.Row(ids[i])
 		}
-		rows, err := s.Reader.GetMany(ctx, s.Keeper.Master, keys, table.Select{Families: []table.Family{master.TreeInfo}})
+		rows, err := s.Reader.GetMany(ctx, s.Partition.Master, keys, table.Select{Families: []table.Family{master.TreeInfo}})
 		if err != nil {
 			return nil, err
 		}

@@ -61,7 +61,7 @@ func (f *finder) selectRows() table.Select {
 // scan tests all rows in a range of the tree and offers the entries in scope.
 func (f *finder) scan(ctx context.Context, rows table.Range) {
 	test := newRowTest(f.q.Filter)
-	for row, err := range f.s.Reader.Scan(ctx, f.s.Keeper.Tree, index.Continue(rows, f.q.After), f.selectRows()) {
+	for row, err := range f.s.Reader.Scan(ctx, f.s.Partition.Tree, index.Continue(rows, f.q.After), f.selectRows()) {
 		if err != nil {
 			f.fail(err)
 			return
@@ -265,7 +265,7 @@ type walked struct {
 func (w *walker) page(ctx context.Context, rows table.Range, sel table.Select) (page []walked, err error) {
 	ctx, s := span.Start(ctx, "read")
 	defer s.End()
-	for row, err := range w.f.s.Reader.Scan(ctx, w.f.s.Keeper.Tree, rows, sel) {
+	for row, err := range w.f.s.Reader.Scan(ctx, w.f.s.Partition.Tree, rows, sel) {
 		if err != nil {
 			return nil, err
 		}

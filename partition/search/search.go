@@ -381,10 +381,10 @@ func (f *finder) lookUp(ctx context.Context) error {
 func getMany(ctx context.Context, s *state.Snapshot, ids [][]byte) ([]table.Row, error) {
 	sel := table.Select{Families: state.WholeEntry, MaxCells: state.MaxColumns}
 	if len(ids) == 1 {
-		row, err := s.Reader.Get(ctx, s.Keeper.Master, ids[0], sel)
+		row, err := s.Reader.Get(ctx, s.Partition.Master, ids[0], sel)
 		return []table.Row{row}, err
 	}
-	return s.Reader.GetMany(ctx, s.Keeper.Master, ids, sel)
+	return s.Reader.GetMany(ctx, s.Partition.Master, ids, sel)
 }
 
 // maxAbove bounds the number of names that a search in the past remembers.

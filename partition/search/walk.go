@@ -40,7 +40,7 @@ func Walk(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, er
 func inner(ctx context.Context, s *state.Snapshot) (map[entry.ID]struct{}, error) {
 	inner := map[entry.ID]struct{}{catalog.Root: {}}
 	last := catalog.Root
-	for row, err := range s.Reader.Scan(ctx, s.Keeper.Tree, table.Range{}, table.Select{Families: []table.Family{tree.TreeInfo}}) {
+	for row, err := range s.Reader.Scan(ctx, s.Partition.Tree, table.Range{}, table.Select{Families: []table.Family{tree.TreeInfo}}) {
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ import (
 // much with an empty cache as with a full cache. Warm reads the entries in the order of
 // their rows, and costs only a tenth of what reading the directory with an empty cache
 // costs.
-func Warm(ctx context.Context, p *catalog.Keeper) (n int, err error) {
+func Warm(ctx context.Context, p *catalog.Partition) (n int, err error) {
 	s := state.Newest(p)
 	defer s.Close()
 	if n, err = warmEntries(ctx, s); err != nil {
@@ -31,7 +31,7 @@ func Warm(ctx context.Context, p *catalog.Keeper) (n int, err error) {
 }
 
 func warmEntries(ctx context.Context, s *state.Snapshot) (n int, err error) {
-	p := s.Keeper
+	p := s.Partition
 	enough := s.Catalog.Cache.Entries.GetMaximum() / 100 * 98
 	sel := table.Select{Families: state.WholeEntry, MaxCells: state.MaxColumns}
 	for row, err := range s.Reader.Scan(ctx, p.Master, table.Range{}, sel) {

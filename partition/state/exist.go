@@ -67,7 +67,7 @@ func (s *Snapshot) children(ctx context.Context, walks []walk, known map[string]
 	if len(keys) == 0 {
 		return nil
 	}
-	rows, err := s.Reader.GetMany(ctx, s.Keeper.Tree, keys, table.Select{Families: []table.Family{tree.TreeInfo}})
+	rows, err := s.Reader.GetMany(ctx, s.Partition.Tree, keys, table.Select{Families: []table.Family{tree.TreeInfo}})
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (m PointInTime) Newest() (r table.Revision, known bool) {
 
 // AtPoint returns the state at a point in time. The caller must close the state. For a
 // very recent time, AtPoint waits (see txn.DB.AtTime).
-func AtPoint(ctx context.Context, p *catalog.Keeper, m PointInTime) (*Snapshot, error) {
+func AtPoint(ctx context.Context, p *catalog.Partition, m PointInTime) (*Snapshot, error) {
 	switch {
 	case m.IsNow():
 		return Newest(p), nil

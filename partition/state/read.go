@@ -75,7 +75,7 @@ func (s *Snapshot) ReadItems(ctx context.Context, ids []entry.ID) error {
 		for i, id := range some {
 			keys[i] = master.Row(id)
 		}
-		rows, err := s.Reader.GetMany(ctx, s.Keeper.Master, keys, table.Select{Families: WholeEntry, MaxCells: MaxColumns})
+		rows, err := s.Reader.GetMany(ctx, s.Partition.Master, keys, table.Select{Families: WholeEntry, MaxCells: MaxColumns})
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 			}
 		}
 	}
-	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{Families: WholeEntry, MaxCells: MaxColumns})
+	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), table.Select{Families: WholeEntry, MaxCells: MaxColumns})
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cac
 // wideItem returns the item of a wide entry. The item contains the node but no
 // attributes.
 func (s *Snapshot) wideItem(ctx context.Context, id entry.ID) (*cache.Item, error) {
-	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
+	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), table.Select{Families: []table.Family{master.TreeInfo}})
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (s *Snapshot) Node(ctx context.Context, id entry.ID) (*master.Node, error) 
 
 // Child reads the id that a row of the tree contains.
 func (s *Snapshot) Child(ctx context.Context, key []byte) (id entry.ID, ok bool, err error) {
-	row, err := s.Reader.Get(ctx, s.Keeper.Tree, key, table.Select{Families: []table.Family{tree.TreeInfo}})
+	row, err := s.Reader.Get(ctx, s.Partition.Tree, key, table.Select{Families: []table.Family{tree.TreeInfo}})
 	if err != nil {
 		return id, false, err
 	}
@@ -408,7 +408,7 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.Attrib
 	if types != nil && len(sel.Columns) == 0 {
 		return &entry.Entry{ID: id, Attributes: s.withID(id, nil)}, nil
 	}
-	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), sel)
+	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), sel)
 	if err != nil {
 		return nil, err
 	}
@@ -425,7 +425,7 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 			return hidden.Attributes, nil
 		}
 	}
-	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{Families: []table.Family{master.Secrets}})
+	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), table.Select{Families: []table.Family{master.Secrets}})
 	if err != nil {
 		return nil, err
 	}
@@ -449,7 +449,7 @@ func HotKey(id entry.ID) uint64 {
 
 // HasChildren reports whether an entry has a child.
 func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
-	for _, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(id), table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: 1}) {
+	for _, err := range s.Reader.Scan(ctx, s.Partition.Tree, tree.Children(id), table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: 1}) {
 		return err == nil, err
 	}
 	return false, nil
@@ -474,7 +474,7 @@ func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (int, error) 
 // this many children.
 func (s *Snapshot) countRows(ctx context.Context, id entry.ID, most int) (n int, err error) {
 	sel := table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: most}
-	for _, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(id), sel) {
+	for _, err := range s.Reader.Scan(ctx, s.Partition.Tree, tree.Children(id), sel) {
 		if err != nil {
 			return n, err
 		}
@@ -487,10 +487,10 @@ func (s *Snapshot) countRows(ctx context.Context, id entry.ID, most int) (n int,
 // them. If exact is not set, the numbers may be those of another state. In a transaction and in
 // a branch, the numbers are not known.
 func (s *Snapshot) Subordinates(ctx context.Context, id entry.ID, exact bool) (n catalog.Count, known bool, err error) {
-	if s.Keeper.Subordinates == nil || s.Reader != table.Reader(s.At) || s.At.InBranch() {
+	if s.Partition.Subordinates == nil || s.Reader != table.Reader(s.At) || s.At.InBranch() {
 		return n, false, nil
 	}
-	return s.Keeper.Subordinates(ctx, s.At, s.Catalog, id, exact)
+	return s.Partition.Subordinates(ctx, s.At, s.Catalog, id, exact)
 }
 
 // Compare evaluates one assertion on an entry. It reads no more of a wide entry than it needs.

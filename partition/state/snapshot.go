@@ -15,7 +15,7 @@ import (
 
 // A Snapshot reads one state of the directory.
 type Snapshot struct {
-	Keeper  *catalog.Keeper
+	Partition  *catalog.Partition
 	Reader  table.Reader
 	At      *txn.Snapshot
 	Catalog *catalog.Catalog
@@ -66,18 +66,18 @@ func (s *Snapshot) Schema() *schema.Schema { return s.Catalog.Schema }
 
 // Newest returns the newest state. The caller must close it. If the schema of the state cannot
 // be read, every read of the state returns an error.
-func Newest(p *catalog.Keeper) *Snapshot {
+func Newest(p *catalog.Partition) *Snapshot {
 	s := p.DB.Snapshot()
 	c, err := p.CatalogOf(s)
 	if err != nil {
 		err = fmt.Errorf("the schema in force: %w", err)
-		return &Snapshot{Keeper: p, Reader: catalog.Unreadable{Err: err}, At: s, Catalog: p.Catalog.Load()}
+		return &Snapshot{Partition: p, Reader: catalog.Unreadable{Err: err}, At: s, Catalog: p.Catalog.Load()}
 	}
-	return &Snapshot{Keeper: p, Reader: s, At: s, Catalog: c.AsOf(s.Max()), Cached: true}
+	return &Snapshot{Partition: p, Reader: s, At: s, Catalog: c.AsOf(s.Max()), Cached: true}
 }
 
 // At returns the state at a past revision. The caller must close it.
-func At(ctx context.Context, p *catalog.Keeper, r table.Revision) (*Snapshot, error) {
+func At(ctx context.Context, p *catalog.Partition, r table.Revision) (*Snapshot, error) {
 	s, err := p.DB.At(ctx, r)
 	if err != nil {
 		return nil, err
@@ -87,13 +87,13 @@ func At(ctx context.Context, p *catalog.Keeper, r table.Revision) (*Snapshot, er
 
 // Of returns the state that a snapshot shows. It treats every snapshot as one of the
 // past, even a very recent one, and does not use the caches.
-func Of(ctx context.Context, p *catalog.Keeper, s *txn.Snapshot) (*Snapshot, error) {
+func Of(ctx context.Context, p *catalog.Partition, s *txn.Snapshot) (*Snapshot, error) {
 	c, err := p.Past(ctx, s)
 	if err != nil {
 		s.Close()
 		return nil, fmt.Errorf("the schema of that state: %w", err)
 	}
-	return &Snapshot{Keeper: p, Reader: s, At: s, Catalog: c}, nil
+	return &Snapshot{Partition: p, Reader: s, At: s, Catalog: c}, nil
 }
 
 // Subschema reads the subschema's entry as it is stored. The result contains the

@@ -34,7 +34,7 @@ func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.Attrib
 	at, last := step*stepEvery, start+n
 	grown := slices.Clip(l.Starts)
 	for at <= last {
-		row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(id), table.Select{
+		row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), table.Select{
 			Families: []table.Family{columns.Family}, Columns: []table.ColumnRange{columns}, MaxCells: min(stepEvery, last+1-at)})
 		if err != nil {
 			return nil, false, err

@@ -49,7 +49,7 @@ func (s *Snapshot) ValuesOf(ctx context.Context, id entry.ID, t *schema.Attribut
 	if node == nil {
 		return nil, catalog.Errorf(catalog.NoSuchEntry, "no such entry")
 	}
-	row, err := s.Reader.Get(ctx, s.Keeper.Tree, tree.Key(node.Parent, node.NormRDN), table.Select{
+	row, err := s.Reader.Get(ctx, s.Partition.Tree, tree.Key(node.Parent, node.NormRDN), table.Select{
 		Families: []table.Family{tree.NormAttributes}, Columns: []table.ColumnRange{tree.Columns(t)}})
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (d *DescribedValues) FindAll(ctx context.Context, s *Snapshot, keys [][]byt
 	if !d.Many || len(columns) == 0 {
 		return found, nil
 	}
-	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(d.ID), table.Select{Families: []table.Family{master.NormAttributes}, Columns: columns})
+	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(d.ID), table.Select{Families: []table.Family{master.NormAttributes}, Columns: columns})
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (d *DescribedValues) Spelled(ctx context.Context, s *Snapshot, list []*Keye
 	for i, k := range list {
 		columns[i] = table.Column(master.UpAttributes, master.Qualifier(d.Typ, d.Options, k.Position))
 	}
-	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(d.ID), table.Select{Families: []table.Family{master.UpAttributes}, Columns: columns})
+	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(d.ID), table.Select{Families: []table.Family{master.UpAttributes}, Columns: columns})
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (d *DescribedValues) All(ctx context.Context, s *Snapshot) ([]Keyed, error)
 	if !d.Many {
 		return d.List, nil
 	}
-	row, err := s.Reader.Get(ctx, s.Keeper.Master, master.Row(d.ID), table.Select{
+	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(d.ID), table.Select{
 		Families: []table.Family{master.NormAttributes}, Columns: d.ManyColumns()})
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func All(ctx context.Context, s *state.Snapshot, t *schema.AttributeType) iter.S
 		if t == nil {
 			return
 		}
-		for row, err := range st.Reader.Scan(ctx, st.Keeper.Master, table.Range{}, sel) {
+		for row, err := range st.Reader.Scan(ctx, st.Partition.Master, table.Range{}, sel) {
 			if err != nil {
 				yield(Use{}, err)
 				return
@@ -78,7 +78,7 @@ func locate(ctx context.Context, s *state.Snapshot, batch []Use, yield func(Use,
 		keys[i] = master.Row(batch[i].ID)
 	}
 	st := s
-	rows, err := st.Reader.GetMany(ctx, st.Keeper.Master, keys, table.Select{Families: []table.Family{master.TreeInfo}})
+	rows, err := st.Reader.GetMany(ctx, st.Partition.Master, keys, table.Select{Families: []table.Family{master.TreeInfo}})
 	if err != nil {
 		return yield(Use{}, err) && false
 	}

@@ -160,7 +160,7 @@ func (f *danglingFinder) descriptions(ctx context.Context, id entry.ID) ([]*stat
 	if err != nil || node == nil {
 		return nil, err
 	}
-	row, err := f.s.Reader.Get(ctx, f.s.Keeper.Tree, tree.Key(node.Parent, node.NormRDN), table.Select{
+	row, err := f.s.Reader.Get(ctx, f.s.Partition.Tree, tree.Key(node.Parent, node.NormRDN), table.Select{
 		Families: []table.Family{tree.NormAttributes}, Columns: []table.ColumnRange{tree.Columns(f.x.Typ)}})
 	return state.ValuesOf(id, f.x.Typ, row.Clone()).Described, err
 }

@@ -62,7 +62,7 @@ func (f *filler) run(ctx context.Context) error {
 	for _, x := range f.indexes {
 		sel.Columns = append(sel.Columns, master.Columns(x.Typ, ""), table.ColumnPrefix(master.UpAttributes, []byte(x.Typ.Name()+";")))
 	}
-	for row, err := range f.s.Reader.Scan(ctx, f.s.Keeper.Master, table.Range{}, sel) {
+	for row, err := range f.s.Reader.Scan(ctx, f.s.Partition.Master, table.Range{}, sel) {
 		if err != nil {
 			return err
 		}
@@ -97,14 +97,14 @@ func (f *filler) row(ctx context.Context, row table.Row, sel table.Select) error
 
 // wide adds a wide entry page by page.
 func (f *filler) wide(ctx context.Context, x *subject, sel table.Select) error {
-	head, err := f.s.Reader.Get(ctx, f.s.Keeper.Master, x.row.Key, table.Select{Families: []table.Family{master.TreeInfo}})
+	head, err := f.s.Reader.Get(ctx, f.s.Partition.Master, x.row.Key, table.Select{Families: []table.Family{master.TreeInfo}})
 	if err != nil {
 		return err
 	}
 	x.node, _ = master.DecodeNode(head)
 	for _, c := range sel.Columns {
 		for {
-			page, err := f.s.Reader.Get(ctx, f.s.Keeper.Master, x.row.Key, table.Select{Columns: []table.ColumnRange{c}, Families: []table.Family{c.Family}, MaxCells: cellsPage})
+			page, err := f.s.Reader.Get(ctx, f.s.Partition.Master, x.row.Key, table.Select{Columns: []table.ColumnRange{c}, Families: []table.Family{c.Family}, MaxCells: cellsPage})
 			if err != nil {
 				return err
 			}
@@ -125,7 +125,7 @@ func (f *filler) wide(ctx context.Context, x *subject, sel table.Select) error {
 
 // enter writes the index cells for the values in the given cells of master.
 func (f *filler) enter(ctx context.Context, x *subject, cells []table.Cell) error {
-	v := &verifier{p: f.s.Keeper, s: f.s}
+	v := &verifier{p: f.s.Partition, s: f.s}
 	x.values = x.values[:0]
 	if err := v.deriveQuietly(ctx, x, cells); err != nil {
 		return err
@@ -147,7 +147,7 @@ func errFound(n int) error {
 
 // Complete lets searches use filled indexes. It records that the indexes are complete
 // since the revision r.
-func Complete(ctx context.Context, p *catalog.Keeper, types []*schema.AttributeType, r table.Revision) error {
+func Complete(ctx context.Context, p *catalog.Partition, types []*schema.AttributeType, r table.Revision) error {
 	_, err := write.Reconfigure(ctx, p, write.By{}, func(tx *write.Tx) (*catalog.Header, error) {
 		h := *tx.Catalog.Header
 		h.Indexes = slices.Clone(h.Indexes)

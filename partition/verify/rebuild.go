@@ -41,7 +41,7 @@ func Rebuild(ctx context.Context, s table.Store, o catalog.Options, ro ReindexOp
 }
 
 type rebuilder struct {
-	p *catalog.Keeper
+	p *catalog.Partition
 
 	o     ReindexOptions
 	names *spill.Map

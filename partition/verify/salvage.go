@@ -93,7 +93,7 @@ func gapText(tbl string, r table.Range) string {
 
 // The method "names" reads the names of all entries.
 func (w *salvage) names(ctx context.Context) error {
-	for row, err := range w.scan(ctx, w.s.Keeper.Master, table.Select{Families: []table.Family{master.TreeInfo}}) {
+	for row, err := range w.scan(ctx, w.s.Partition.Master, table.Select{Families: []table.Family{master.TreeInfo}}) {
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (w *salvage) names(ctx context.Context) error {
 // row's key contains enough of the entry's name, the entry keeps its place in the tree, so
 // that the entries below the entry keep their names.
 func (w *salvage) nameless(ctx context.Context) error {
-	for row, err := range w.scan(ctx, w.s.Keeper.Tree, table.Select{Families: []table.Family{tree.TreeInfo}}) {
+	for row, err := range w.scan(ctx, w.s.Partition.Tree, table.Select{Families: []table.Family{tree.TreeInfo}}) {
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ type Options struct {
 // entries in master make it expect. If the sums of a table differ, or a part of it cannot be read,
 // Verify looks up each expected cell of the table, and then the entry of each of its cells. It reads a
 // table once more if the scan met a cell that may be of no commit.
-func Verify(ctx context.Context, p *catalog.Keeper, o Options) (int, error) {
+func Verify(ctx context.Context, p *catalog.Partition, o Options) (int, error) {
 	s := state.Newest(p)
 	defer s.Close()
 	s.Cached = false // check the store, not the cache
@@ -84,7 +84,7 @@ func Verify(ctx context.Context, p *catalog.Keeper, o Options) (int, error) {
 }
 
 type verifier struct {
-	p *catalog.Keeper
+	p *catalog.Partition
 	s *state.Snapshot
 
 	o       Options

@@ -68,7 +68,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	}
 	tx.markAdd(pl.Parent, e.ID, pl.RDN)
 	tx.Touch(e.ID, e.Classes)
-	e.Write(tx.Keeper, tx.Catalog, tx, pl.Parent, pl.RDN)
+	e.Write(tx.Partition, tx.Catalog, tx, pl.Parent, pl.RDN)
 	tx.Record("add", name, e.secrets()...)
 	return e.ID, tx.checkNew(ctx)
 }
@@ -103,10 +103,10 @@ func (tx *Tx) checkUnused(ctx context.Context, id entry.ID) error {
 
 // markAdd marks the rows of a new entry, and its parent.
 func (tx *Tx) markAdd(parent, id entry.ID, rdn dn.Norm) {
-	tx.Txn.Mark(tx.Keeper.Tree, tree.Key(parent, rdn), txn.Mark{Kind: txn.MarkExclusive})
-	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkExclusive})
+	tx.Txn.Mark(tx.Partition.Tree, tree.Key(parent, rdn), txn.Mark{Kind: txn.MarkExclusive})
+	tx.Txn.Mark(tx.Partition.Master, master.Row(id), txn.Mark{Kind: txn.MarkExclusive})
 	if parent != catalog.Root {
-		tx.Txn.Mark(tx.Keeper.Master, master.Row(parent), txn.Mark{Kind: txn.MarkChild})
+		tx.Txn.Mark(tx.Partition.Master, master.Row(parent), txn.Mark{Kind: txn.MarkChild})
 	}
 }
 
@@ -440,7 +440,7 @@ func (st *stamper) StampNew(e *NewEntry) {
 }
 
 // Write writes the rows of the entry in master, in the tree and in the indexes.
-func (e *NewEntry) Write(p *catalog.Keeper, c *catalog.Catalog, w writer, parent entry.ID, rdn dn.Norm) {
+func (e *NewEntry) Write(p *catalog.Partition, c *catalog.Catalog, w writer, parent entry.ID, rdn dn.Norm) {
 	ch := newChange(p, c, w, e.ID, parent, rdn)
 	node := master.Node{Parent: parent, UpRDN: e.upRDN, NormRDN: rdn, Order: entry.OrderOf(e.described)}
 	if parent == catalog.Root {

@@ -29,7 +29,7 @@ type writer interface {
 // entry's rows in master and tree as one mutation each, when the operation ends. It
 // writes index rows immediately.
 type change struct {
-	p       *catalog.Keeper
+	p       *catalog.Partition
 	catalog *catalog.Catalog
 	w       writer
 	id      entry.ID
@@ -38,7 +38,7 @@ type change struct {
 	tree    table.Mutation
 }
 
-func newChange(p *catalog.Keeper, c *catalog.Catalog, w writer, id, parent entry.ID, rdn dn.Norm) *change {
+func newChange(p *catalog.Partition, c *catalog.Catalog, w writer, id, parent entry.ID, rdn dn.Norm) *change {
 	return &change{
 		p: p, catalog: c, w: w, id: id, parent: parent,
 		master: table.Mutation{Row: master.Row(id)},

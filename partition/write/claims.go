@@ -73,7 +73,7 @@ func (cs *claims) checkOne(ctx context.Context, c *Claim, base entry.ID) error {
 	if err != nil {
 		return err
 	}
-	unique := cs.tx.Keeper.DB.Table(UniqueTable)
+	unique := cs.tx.Partition.DB.Table(UniqueTable)
 	if !in { // conflict with a move that brings the entry into the scope
 		cs.tx.Txn.Mark(unique, base[:], txn.Mark{Kind: txn.MarkChild})
 		return nil
@@ -134,7 +134,7 @@ func (cs *claims) below(ctx context.Context, moved, from, to entry.ID) error {
 				return err
 			}
 			if in {
-				cs.tx.Txn.Mark(cs.tx.Keeper.DB.Table(UniqueTable), base[:], txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
+				cs.tx.Txn.Mark(cs.tx.Partition.DB.Table(UniqueTable), base[:], txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
 				enters = true
 			}
 		}
@@ -174,7 +174,7 @@ func isEntered(ctx context.Context, s *state.Snapshot, base, from, to entry.ID) 
 // claimEntry claims the values that the entry d has of the attributes in entered. The entry d
 // is below a moved entry, and does not change itself.
 func (cs *claims) claimEntry(ctx context.Context, entered []*catalog.Indexed, d *victim) error {
-	c := newChange(cs.tx.Keeper, cs.tx.Catalog, cs.tx, d.id, tree.Parent(d.row.Key), "")
+	c := newChange(cs.tx.Partition, cs.tx.Catalog, cs.tx, d.id, tree.Parent(d.row.Key), "")
 	return cs.tx.eachIndexed(ctx, c, d.row, func(x *catalog.Indexed, keys [][]byte) {
 		if !slices.Contains(entered, x) {
 			return

@@ -11,7 +11,7 @@ import (
 // Reconfigure runs a transaction that replaces the settings in force by the settings that the
 // function change returns. The transaction may be tried again, so it may call change more than
 // once.
-func Reconfigure(ctx context.Context, p *catalog.Keeper, by By, change func(*Tx) (*catalog.Header, error)) (table.Revision, error) {
+func Reconfigure(ctx context.Context, p *catalog.Partition, by By, change func(*Tx) (*catalog.Header, error)) (table.Revision, error) {
 	return UpdateLocked(ctx, p, by, func(tx *Tx) error {
 		h, err := change(tx)
 		if err != nil {
@@ -32,7 +32,7 @@ func (tx *Tx) Configure(h *catalog.Header) error {
 		return err
 	}
 	tx.MarkShared(!h.SameForEntries(tx.Catalog.Header))
-	tx.Write(tx.Keeper.SettingsTable, m)
+	tx.Write(tx.Partition.SettingsTable, m)
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (tx *Tx) reconfigure(h *catalog.Header) error {
 // Install replaces the settings in force by the settings of a catalog. It returns
 // catalog.ErrHeaderChanged if the settings in force are not the settings from which the
 // catalog was derived.
-func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) (table.Revision, error) {
+func Install(ctx context.Context, p *catalog.Partition, by By, c *catalog.Catalog) (table.Revision, error) {
 	return Reconfigure(ctx, p, by, func(tx *Tx) (*catalog.Header, error) {
 		if tx.Catalog.Header.Since != c.Header.Since {
 			return nil, catalog.ErrHeaderChanged
@@ -79,6 +79,6 @@ func Install(ctx context.Context, p *catalog.Keeper, by By, c *catalog.Catalog) 
 // may violate the new configuration, or may be missing in an index. Such a change also
 // conflicts with each branch that began before it and has changed entries.
 func (tx *Tx) MarkShared(binds bool) {
-	tx.Txn.Mark(tx.Keeper.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkExclusive, Deletes: binds})
+	tx.Txn.Mark(tx.Partition.SettingsTable, catalog.SettingsRow, txn.Mark{Kind: txn.MarkExclusive, Deletes: binds})
 	tx.Txn.Touch(catalog.SubschemaID) // every snapshot checks whether this id was touched
 }

@@ -30,7 +30,7 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 			return err
 		}
 	}
-	row, err := tx.Reader.Get(ctx, tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), selectDoomed(tx.Catalog))
+	row, err := tx.Reader.Get(ctx, tx.Partition.Tree, tree.Key(pl.Parent, pl.RDN), selectDoomed(tx.Catalog))
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func selectDoomed(c *catalog.Catalog) table.Select {
 // remove removes an entry that has no entries below it. row is the entry's row in the
 // tree.
 func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
-	c := newChange(tx.Keeper, tx.Catalog, tx, id, tree.Parent(row.Key), "")
+	c := newChange(tx.Partition, tx.Catalog, tx, id, tree.Parent(row.Key), "")
 	c.tree.Row = row.Key // the row's key may contain only the cut form of a long RDN
 	if err := tx.reindex(ctx, c, row, true); err != nil {
 		return err
@@ -67,8 +67,8 @@ func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
 	c.master.DeleteRow, c.tree.DeleteRow = true, true
 	tx.Txn.Touch(id)
 	c.flush()
-	tx.Txn.Mark(tx.Keeper.Tree, c.tree.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
-	tx.Txn.Mark(tx.Keeper.Master, c.master.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
+	tx.Txn.Mark(tx.Partition.Tree, c.tree.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
+	tx.Txn.Mark(tx.Partition.Master, c.master.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
 	for class, stands := range tx.Catalog.Watched {
 		if isOf(tx.Catalog.Types, row, class) {
 			tx.Txn.Touch(stands)

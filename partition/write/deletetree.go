@@ -93,7 +93,7 @@ func (f *treeDeletion) entry(ctx context.Context, pl state.Place) (bool, error) 
 	if all, err := f.below(ctx, pl.ID); err != nil || !all || len(f.victims) == f.most {
 		return false, err
 	}
-	row, err := f.tx.Reader.Get(ctx, f.tx.Keeper.Tree, tree.Key(pl.Parent, pl.RDN), f.sel)
+	row, err := f.tx.Reader.Get(ctx, f.tx.Partition.Tree, tree.Key(pl.Parent, pl.RDN), f.sel)
 	f.victims = append(f.victims, victim{pl.ID, row.Clone()})
 	return true, err
 }
@@ -125,7 +125,7 @@ func (f *treeDeletion) below(ctx context.Context, parent entry.ID) (bool, error)
 func (f *treeDeletion) page(ctx context.Context, rows table.Range) (page []victim, err error) {
 	sel := f.sel
 	sel.MaxRows = search.ChildrenPage
-	for row, err := range f.tx.Reader.Scan(ctx, f.tx.Keeper.Tree, rows, sel) {
+	for row, err := range f.tx.Reader.Scan(ctx, f.tx.Partition.Tree, rows, sel) {
 		if err != nil {
 			return nil, err
 		}

@@ -38,14 +38,14 @@ func (tx *Tx) SetFollowing(f *catalog.Following) error {
 func (tx *Tx) SetCursor(value []byte) {
 	// If two processes copy changes at the same time, the mark makes their transactions
 	// conflict.
-	tx.Txn.Mark(tx.Keeper.SettingsTable, cursorRow, txn.Mark{Kind: txn.MarkExclusive})
+	tx.Txn.Mark(tx.Partition.SettingsTable, cursorRow, txn.Mark{Kind: txn.MarkExclusive})
 	cell := table.Cell{Family: catalog.HeaderFamily, Qualifier: cursorColumn, Value: bytes.Clone(value)}
-	tx.Write(tx.Keeper.SettingsTable, table.Mutation{Row: cursorRow, Cells: []table.Cell{cell}})
+	tx.Write(tx.Partition.SettingsTable, table.Mutation{Row: cursorRow, Cells: []table.Cell{cell}})
 }
 
 // Cursor returns the cursor in a state. It returns nil if no cursor was stored.
 func Cursor(ctx context.Context, s *state.Snapshot) ([]byte, error) {
-	row, err := s.Reader.Get(ctx, s.Keeper.SettingsTable, cursorRow, table.Select{Families: []table.Family{catalog.HeaderFamily}})
+	row, err := s.Reader.Get(ctx, s.Partition.SettingsTable, cursorRow, table.Select{Families: []table.Family{catalog.HeaderFamily}})
 	if err != nil {
 		return nil, err
 	}

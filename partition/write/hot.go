@@ -22,7 +22,7 @@ import (
 // and, if the directory has reference attributes, with a rename of the entry. A commit that
 // makes a claim conflicts with more commits: see [Hot.Claim]. If fn changes nothing, UpdateHot
 // commits nothing.
-func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Hot) error) (table.Revision, error) {
+func UpdateHot(ctx context.Context, p *catalog.Partition, fn func(*Hot) error) (table.Revision, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
 	return p.DB.Update(ctx, func(t *txn.Tx) error {
@@ -31,7 +31,7 @@ func UpdateHot(ctx context.Context, p *catalog.Keeper, fn func(*Hot) error) (tab
 			return fmt.Errorf("the schema in force: %w", err)
 		}
 		tx := &Tx{
-			Snapshot: state.Snapshot{Keeper: p, Reader: t, At: t.Snapshot(), Catalog: c, Cached: true},
+			Snapshot: state.Snapshot{Partition: p, Reader: t, At: t.Snapshot(), Catalog: c, Cached: true},
 			Txn:      t,
 		}
 		return fn(&Hot{&tx.Snapshot, tx})
@@ -54,7 +54,7 @@ func (h *Hot) Begin(ctx context.Context, id entry.ID) error {
 	if node == nil {
 		return catalog.Errorf(catalog.NoSuchEntry, "the entry is gone")
 	}
-	h.tx.Txn.Mark(h.tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
+	h.tx.Txn.Mark(h.tx.Partition.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
 	h.tx.Txn.TouchKeys(state.HotKey(id))
 	return nil
 }
@@ -66,7 +66,7 @@ func (h *Hot) Put(id entry.ID, t *schema.AttributeType, value []byte) {
 	if !t.SingleValue {
 		p = h.tx.Position()
 	}
-	h.tx.Write(h.tx.Keeper.Master, table.Mutation{Row: master.Row(id), Cells: []table.Cell{master.Value(t, "", p, value)}})
+	h.tx.Write(h.tx.Partition.Master, table.Mutation{Row: master.Row(id), Cells: []table.Cell{master.Value(t, "", p, value)}})
 }
 
 // Stamp writes the time of the commit as a value of a hot attribute. The values that two
@@ -94,7 +94,7 @@ func (h *Hot) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeTy
 	if len(byName) == 0 {
 		return nil
 	}
-	row, err := h.tx.Reader.Get(ctx, h.tx.Keeper.Master, master.Row(id), sel)
+	row, err := h.tx.Reader.Get(ctx, h.tx.Partition.Master, master.Row(id), sel)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (h *Hot) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeTy
 		}
 	}
 	if len(m.Cells) > 0 {
-		h.tx.Write(h.tx.Keeper.Master, m)
+		h.tx.Write(h.tx.Partition.Master, m)
 		h.tx.Txn.TouchKeys(state.HotKey(id))
 	}
 	return nil
@@ -117,5 +117,5 @@ func (h *Hot) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeTy
 // them can commit. A claim also conflicts with a rename of the entry, and with a modification that
 // conflicts with all other modifications of the entry. The caller chooses the number that identifies the claim.
 func (h *Hot) Claim(id entry.ID, claim uint64) {
-	h.tx.Txn.Mark(h.tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkValue, Hash: claim})
+	h.tx.Txn.Mark(h.tx.Partition.Master, master.Row(id), txn.Mark{Kind: txn.MarkValue, Hash: claim})
 }

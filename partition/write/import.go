@@ -154,7 +154,7 @@ func founding(ctx context.Context, s *state.Snapshot, id entry.ID) (bool, error)
 // children returns the ids of the children of an entry, but of no more than one above
 // mostFounding.
 func children(ctx context.Context, s *state.Snapshot, id entry.ID) (ids []entry.ID, err error) {
-	for row, err := range s.Reader.Scan(ctx, s.Keeper.Tree, tree.Children(id), table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: mostFounding + 1}) {
+	for row, err := range s.Reader.Scan(ctx, s.Partition.Tree, tree.Children(id), table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: mostFounding + 1}) {
 		if err != nil {
 			return nil, err
 		}

@@ -99,7 +99,7 @@ type rdnValue struct {
 
 func (tx *Tx) Modifying(ctx context.Context, pl state.Place) (*modification, error) {
 	m := &modification{tx: tx, pl: pl}
-	m.change = newChange(tx.Keeper, tx.Catalog, tx, pl.ID, pl.Parent, pl.RDN)
+	m.change = newChange(tx.Partition, tx.Catalog, tx, pl.ID, pl.Parent, pl.RDN)
 	return m, nil
 }
 
@@ -178,7 +178,7 @@ func (m *modification) readKeyed(ctx context.Context, columns []table.ColumnRang
 		}
 	}
 	if len(columns) > 0 {
-		row, err := m.tx.Reader.Get(ctx, m.tx.Keeper.Tree, m.change.tree.Row, table.Select{
+		row, err := m.tx.Reader.Get(ctx, m.tx.Partition.Tree, m.change.tree.Row, table.Select{
 			Families: []table.Family{tree.NormAttributes}, Columns: columns})
 		if err != nil {
 			return err
@@ -196,7 +196,7 @@ func (m *modification) readPlain(ctx context.Context, columns []table.ColumnRang
 	if len(columns) == 0 {
 		return nil
 	}
-	row, err := m.tx.Reader.Get(ctx, m.tx.Keeper.Master, m.change.master.Row, table.Select{
+	row, err := m.tx.Reader.Get(ctx, m.tx.Partition.Master, m.change.master.Row, table.Select{
 		Families: []table.Family{master.UpAttributes, master.Secrets}, Columns: columns})
 	if err != nil {
 		return err
@@ -537,7 +537,7 @@ func (m *modification) mark() {
 	for _, t := range m.types {
 		for _, v := range t.lists {
 			if whole || !m.commutes(t, v) {
-				m.tx.Txn.Mark(m.tx.Keeper.Master, row, txn.Mark{Kind: txn.MarkUpdate})
+				m.tx.Txn.Mark(m.tx.Partition.Master, row, txn.Mark{Kind: txn.MarkUpdate})
 				return
 			}
 			for _, k := range v.removed {
@@ -556,10 +556,10 @@ func (m *modification) mark() {
 	}
 	if len(hashes) == 0 {
 		// No value changes in the end, but the stamps change.
-		m.tx.Txn.Mark(m.tx.Keeper.Master, row, txn.Mark{Kind: txn.MarkUpdate})
+		m.tx.Txn.Mark(m.tx.Partition.Master, row, txn.Mark{Kind: txn.MarkUpdate})
 	}
 	for _, h := range hashes {
-		m.tx.Txn.Mark(m.tx.Keeper.Master, row, txn.Mark{Kind: txn.MarkValue, Hash: h})
+		m.tx.Txn.Mark(m.tx.Partition.Master, row, txn.Mark{Kind: txn.MarkValue, Hash: h})
 	}
 }
 

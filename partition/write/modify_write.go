@@ -44,7 +44,7 @@ func (m *modification) checkRemaining(ctx context.Context, v *editedValues) erro
 	if !v.before.Many || v.whole || len(v.removed) == 0 {
 		return nil
 	}
-	row, err := m.tx.Reader.Get(ctx, m.tx.Keeper.Master, m.change.master.Row, table.Select{
+	row, err := m.tx.Reader.Get(ctx, m.tx.Partition.Master, m.change.master.Row, table.Select{
 		Families: []table.Family{master.NormAttributes},
 		Columns:  v.before.ManyColumns(),
 		MaxCells: len(v.removed) + enough,
@@ -355,7 +355,7 @@ func (m *modification) increment(ctx context.Context, v *editedValues, operands 
 
 // current reads the values that a description has after the changes so far.
 func (m *modification) current(ctx context.Context, v *editedValues) ([][]byte, error) {
-	row, err := m.tx.Reader.Get(ctx, m.tx.Keeper.Master, m.change.master.Row, table.Select{
+	row, err := m.tx.Reader.Get(ctx, m.tx.Partition.Master, m.change.master.Row, table.Select{
 		Families: []table.Family{master.UpAttributes},
 		Columns:  []table.ColumnRange{master.Columns(v.before.Typ, v.before.Options)}})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // write. It returns nil if no modifications are wanted (see cache.Recent), if the transaction
 // is in a branch, or if the cache does not contain the entry.
 func (tx *Tx) before(id entry.ID) *cache.Item {
-	if !tx.Keeper.Recent.Wanted() || tx.At.InBranch() {
+	if !tx.Partition.Recent.Wanted() || tx.At.InBranch() {
 		return nil
 	}
 	if i := tx.Current(id); i != nil && i.Entry != nil {
@@ -119,6 +119,6 @@ func (tx *Tx) publish() {
 			m.Revision = r
 			return !once[m.ID] || tx.Txn.ChangedAfter(m.ID, m.Before.AsOf)
 		})
-		tx.Keeper.Recent.Add(ms)
+		tx.Partition.Recent.Add(ms)
 	})
 }

@@ -131,7 +131,7 @@ func (r *namedEntries) hold(ctx context.Context) error {
 	if len(r.rows) == 0 {
 		return nil
 	}
-	rows, err := r.tx.Reader.GetMany(ctx, r.tx.Keeper.Tree, r.rows, table.Select{Families: []table.Family{tree.TreeInfo}})
+	rows, err := r.tx.Reader.GetMany(ctx, r.tx.Partition.Tree, r.rows, table.Select{Families: []table.Family{tree.TreeInfo}})
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (rs *references) hold(id entry.ID) {
 		rs.held = map[entry.ID]bool{}
 	}
 	rs.held[id] = true
-	rs.tx.Txn.Mark(rs.tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
+	rs.tx.Txn.Mark(rs.tx.Partition.Master, master.Row(id), txn.Mark{Kind: txn.MarkChild})
 }
 
 // The method "missing" returns the error for a value that names no entry, or nil if the value

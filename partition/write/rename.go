@@ -114,13 +114,13 @@ func (tx *Tx) noCircle(ctx context.Context, id, parent entry.ID) error {
 }
 
 func (tx *Tx) markRename(from, to state.Place) {
-	tx.Txn.Mark(tx.Keeper.Tree, tree.Key(from.Parent, from.RDN), txn.Mark{Kind: txn.MarkExclusive})
-	tx.Txn.Mark(tx.Keeper.Tree, tree.Key(to.Parent, to.RDN), txn.Mark{Kind: txn.MarkExclusive})
-	tx.Txn.Mark(tx.Keeper.Master, master.Row(from.ID), txn.Mark{Kind: txn.MarkExclusive, Deletes: tx.references.exist()})
+	tx.Txn.Mark(tx.Partition.Tree, tree.Key(from.Parent, from.RDN), txn.Mark{Kind: txn.MarkExclusive})
+	tx.Txn.Mark(tx.Partition.Tree, tree.Key(to.Parent, to.RDN), txn.Mark{Kind: txn.MarkExclusive})
+	tx.Txn.Mark(tx.Partition.Master, master.Row(from.ID), txn.Mark{Kind: txn.MarkExclusive, Deletes: tx.references.exist()})
 	if from.Parent != to.Parent {
-		tx.Txn.Mark(tx.Keeper.Master, moveRow, txn.Mark{Kind: txn.MarkExclusive})
+		tx.Txn.Mark(tx.Partition.Master, moveRow, txn.Mark{Kind: txn.MarkExclusive})
 		if to.Parent != catalog.Root {
-			tx.Txn.Mark(tx.Keeper.Master, master.Row(to.Parent), txn.Mark{Kind: txn.MarkChild})
+			tx.Txn.Mark(tx.Partition.Master, master.Row(to.Parent), txn.Mark{Kind: txn.MarkChild})
 		}
 	}
 }
@@ -229,19 +229,19 @@ func (m *modification) among(c *op.Modification, others []op.Modification) bool 
 func (m *modification) place(ctx context.Context, to *destination) error {
 	tx, from := m.tx, m.change
 	if m.pl.Parent != to.Parent || m.pl.RDN != to.RDN {
-		row, err := tx.Reader.Get(ctx, tx.Keeper.Tree, from.tree.Row, table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}})
+		row, err := tx.Reader.Get(ctx, tx.Partition.Tree, from.tree.Row, table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}})
 		if err != nil {
 			return err
 		}
 		row = row.Clone()
-		m.change = newChange(tx.Keeper, tx.Catalog, tx, m.pl.ID, to.Parent, to.RDN)
+		m.change = newChange(tx.Partition, tx.Catalog, tx, m.pl.ID, to.Parent, to.RDN)
 		m.change.tree.Cells = append(m.change.tree.Cells, row.Cells...)
 		if m.pl.Parent != to.Parent {
 			if err := tx.reindex(ctx, m.change, row, false); err != nil {
 				return err
 			}
 		}
-		tx.Write(tx.Keeper.Tree, table.Mutation{Row: from.tree.Row, DeleteRow: true})
+		tx.Write(tx.Partition.Tree, table.Mutation{Row: from.tree.Row, DeleteRow: true})
 	}
 	node := master.Node{Parent: to.Parent, UpRDN: to.upRDN, NormRDN: to.RDN}
 	m.change.master.Cells = append(m.change.master.Cells, node.Cells()...)

@@ -67,7 +67,7 @@ func (tx *Tx) seal(ctx context.Context, ids ...entry.ID) error {
 	for i := range ids {
 		keys[i] = master.Row(ids[i])
 	}
-	rows, err := tx.Reader.GetMany(ctx, tx.Keeper.Master, keys, table.Select{Families: []table.Family{master.Secrets}})
+	rows, err := tx.Reader.GetMany(ctx, tx.Partition.Master, keys, table.Select{Families: []table.Family{master.Secrets}})
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (tx *Tx) seal(ctx context.Context, ids ...entry.ID) error {
 			}
 			continue
 		}
-		if err := s.put(ctx, tx.Keeper, ids[i], attributes); err != nil {
+		if err := s.put(ctx, tx.Partition, ids[i], attributes); err != nil {
 			if errors.Is(err, table.ErrUnavailable) {
 				return nil // a full disk: the deletion makes room, and must not fail
 			}
@@ -92,7 +92,7 @@ func (tx *Tx) seal(ctx context.Context, ids ...entry.ID) error {
 }
 
 // put seals the attributes of an entry. Without attributes, it removes the entry.
-func (s Sealed) put(ctx context.Context, p *catalog.Keeper, id entry.ID, attributes []entry.Attribute) error {
+func (s Sealed) put(ctx context.Context, p *catalog.Partition, id entry.ID, attributes []entry.Attribute) error {
 	if len(attributes) == 0 {
 		delete(s, id)
 		return nil
@@ -117,7 +117,7 @@ func (s Sealed) put(ctx context.Context, p *catalog.Keeper, id entry.ID, attribu
 
 // Open returns the secret attributes that an entry had when it was deleted. It omits attributes
 // whose types are not in the schema any more, or are not secret any more.
-func (s Sealed) Open(ctx context.Context, c *catalog.Catalog, p *catalog.Keeper, id entry.ID) ([]entry.Attribute, error) {
+func (s Sealed) Open(ctx context.Context, c *catalog.Catalog, p *catalog.Partition, id entry.ID) ([]entry.Attribute, error) {
 	text, ok := s[id]
 	if !ok {
 		return nil, nil
@@ -148,7 +148,7 @@ func (s Sealed) Open(ctx context.Context, c *catalog.Catalog, p *catalog.Keeper,
 }
 
 // Redact removes the values for which the function goes returns true. It reports whether s changed.
-func (s Sealed) Redact(ctx context.Context, c *catalog.Catalog, p *catalog.Keeper, goes func(*schema.AttributeType, []byte) bool) (changed bool, err error) {
+func (s Sealed) Redact(ctx context.Context, c *catalog.Catalog, p *catalog.Partition, goes func(*schema.AttributeType, []byte) bool) (changed bool, err error) {
 	for id := range maps.Clone(s) {
 		attributes, err := s.Open(ctx, c, p, id)
 		lost := errors.Is(err, table.ErrCorrupt) // nobody can open it
@@ -174,7 +174,7 @@ func (s Sealed) Redact(ctx context.Context, c *catalog.Catalog, p *catalog.Keepe
 }
 
 // sealer returns the key that seals secrets.
-func sealer(ctx context.Context, p *catalog.Keeper) (cipher.AEAD, error) {
+func sealer(ctx context.Context, p *catalog.Partition) (cipher.AEAD, error) {
 	if key := p.Sealer.Load(); key != nil {
 		return *key, nil
 	}
@@ -211,7 +211,7 @@ type Deletion struct {
 // DeletionOf returns the last deletion of an entry that tx shows. It returns nil if nothing is known
 // of a deletion: the entry was never deleted, or the history of the deletion has been collected.
 func (tx *Tx) DeletionOf(ctx context.Context, id entry.ID) (*Deletion, error) {
-	t, ok := tx.Keeper.Master.(table.Redactor)
+	t, ok := tx.Partition.Master.(table.Redactor)
 	if !ok {
 		return nil, nil
 	}
@@ -230,14 +230,14 @@ func (tx *Tx) DeletionOf(ctx context.Context, id entry.ID) (*Deletion, error) {
 	if last == 0 {
 		return nil, nil
 	}
-	rec, err := tx.Keeper.DB.Record(ctx, last)
+	rec, err := tx.Partition.DB.Record(ctx, last)
 	if err != nil {
 		return nil, err
 	}
 	d := &Deletion{Shown: tx.At.ShownBy(last)}
 	if m := ParseMessage(rec.Message); m.Sealed != nil {
 		d.Known = true
-		d.Secrets, err = m.Sealed.Open(ctx, tx.Catalog, tx.Keeper, id)
+		d.Secrets, err = m.Sealed.Open(ctx, tx.Catalog, tx.Partition, id)
 	}
 	if errors.Is(err, table.ErrCorrupt) {
 		d.Known, err = false, nil

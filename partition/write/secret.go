@@ -22,7 +22,7 @@ const secretSize = 32
 // stored in the table that contains the header, in a row that no export contains. If the store
 // contains no secret and refuses writes (for example, on a full disk), each call returns
 // another secret, so each server uses a secret of its own until it restarts.
-func Secret(ctx context.Context, p *catalog.Keeper) ([]byte, error) {
+func Secret(ctx context.Context, p *catalog.Partition) ([]byte, error) {
 	secret, err := storedSecret(ctx, p)
 	if errors.Is(err, table.ErrUnavailable) {
 		return freshSecret(), nil
@@ -37,7 +37,7 @@ func freshSecret() []byte {
 }
 
 // storedSecret is Secret, but returns an error if the store contains no secret and refuses writes.
-func storedSecret(ctx context.Context, p *catalog.Keeper) ([]byte, error) {
+func storedSecret(ctx context.Context, p *catalog.Partition) ([]byte, error) {
 	t := p.Store.Table(catalog.HeaderTable)
 	cell := table.Cell{Family: catalog.HeaderFamily, Qualifier: secretColumn, Value: freshSecret()}
 	// The stored value is the secret, whatever Swap returns.

@@ -34,12 +34,12 @@ type Tx struct {
 	Alone    bool                  // no other transaction can commit
 	Steps    *SchemaSteps          // not nil if the transaction may change the schema in steps
 	Changed  []entry.ID            // changed entries, recorded while a schema is announced
-	modified []*cache.Modification // entries to be added to Keeper.Recent
+	modified []*cache.Modification // entries to be added to Partition.Recent
 }
 
 // Update runs fn in a transaction, perhaps more than once. It returns when the changes of
 // fn are durable and visible.
-func Update(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) error) (table.Revision, error) {
+func Update(ctx context.Context, p *catalog.Partition, by By, fn func(*Tx) error) (table.Revision, error) {
 	if err := p.AwaitViews(ctx); err != nil {
 		return 0, err
 	}
@@ -48,7 +48,7 @@ func Update(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) error) (
 	return UpdateLocked(ctx, p, by, fn)
 }
 
-func UpdateLocked(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) error) (table.Revision, error) {
+func UpdateLocked(ctx context.Context, p *catalog.Partition, by By, fn func(*Tx) error) (table.Revision, error) {
 	return p.DB.Update(ctx, func(t *txn.Tx) error {
 		c, err := p.CatalogOf(t.Snapshot())
 		if err != nil {
@@ -61,7 +61,7 @@ func UpdateLocked(ctx context.Context, p *catalog.Keeper, by By, fn func(*Tx) er
 }
 
 // UpdateBranch is Update for a transaction in a branch.
-func UpdateBranch(ctx context.Context, p *catalog.Keeper, b *txn.Branch, by By, fn func(*Tx) error) (table.Revision, error) {
+func UpdateBranch(ctx context.Context, p *catalog.Partition, b *txn.Branch, by By, fn func(*Tx) error) (table.Revision, error) {
 	p.Changing.RLock()
 	defer p.Changing.RUnlock()
 	return b.Update(ctx, func(t *txn.Tx) error {
@@ -77,9 +77,9 @@ func UpdateBranch(ctx context.Context, p *catalog.Keeper, b *txn.Branch, by By, 
 }
 
 // Begin returns a transaction that uses no caches.
-func Begin(p *catalog.Keeper, t *txn.Tx, c *catalog.Catalog, by By) *Tx {
+func Begin(p *catalog.Partition, t *txn.Tx, c *catalog.Catalog, by By) *Tx {
 	tx := &Tx{
-		Snapshot: state.Snapshot{Keeper: p, Reader: t, At: t.Snapshot(), Catalog: c},
+		Snapshot: state.Snapshot{Partition: p, Reader: t, At: t.Snapshot(), Catalog: c},
 		Txn:      t, Message: by.Append(nil),
 	}
 	tx.claims.tx, tx.references.tx, tx.stamper = tx, tx, stamper{tx, by.Name, by.Time}
@@ -90,7 +90,7 @@ func (tx *Tx) run(ctx context.Context, fn func(*Tx) error) error {
 	c := tx.Catalog
 	err := fn(tx)
 	if err == nil && c.ToCome != nil && tx.Steps == nil {
-		err = tx.Keeper.KeepToBoth(ctx, tx.Txn, tx.At, c, tx.Changed)
+		err = tx.Partition.KeepToBoth(ctx, tx.Txn, tx.At, c, tx.Changed)
 	}
 	if tx.Rules.Together = false; err == nil {
 		err = tx.references.check(ctx)
@@ -129,7 +129,7 @@ func (tx *Tx) Write(t table.Table, ms ...table.Mutation) {
 // that a concurrent transaction adds to the entry causes no conflict, although this
 // transaction did not see the value.
 func (tx *Tx) Isolate(id entry.ID) {
-	tx.Txn.Mark(tx.Keeper.Master, master.Row(id), txn.Mark{Kind: txn.MarkUpdate})
+	tx.Txn.Mark(tx.Partition.Master, master.Row(id), txn.Mark{Kind: txn.MarkUpdate})
 }
 
 // InvalidatePosting makes the postings of a value stale, by its hash.
@@ -256,7 +256,7 @@ func (tx *Tx) touchClasses(cs *catalog.Classes) {
 
 // SchemaSteps records how far one schema change has proceeded.
 type SchemaSteps struct {
-	Keeper *catalog.Keeper
+	Partition *catalog.Partition
 	By     By
 	// Wanted is the schema to announce. A run of the transaction sets it if the change must
 	// be made in steps.

@@ -62,8 +62,8 @@ func (o Options) WithDefaults() Options {
 // the commits.
 const DerivedTables = "view_"
 
-// A Keeper is an open directory tree.
-type Keeper struct {
+// A Partition is an open directory tree.
+type Partition struct {
 	Base          *schema.Schema // the built-in schema that the subschema modifies
 	cacheSize     int64
 	Log           *slog.Logger
@@ -129,8 +129,8 @@ type Ahead struct {
 type Count struct{ Children, All int64 }
 
 // Open opens the directory that a header describes.
-func Open(ctx context.Context, s table.Store, o Options, h *Header) (*Keeper, error) {
-	p := &Keeper{Base: o.Schema, cacheSize: o.Cache, Log: o.Log, Store: s, Origin: h, refreshing: make(chan struct{}, 1), Ended: make(chan struct{})}
+func Open(ctx context.Context, s table.Store, o Options, h *Header) (*Partition, error) {
+	p := &Partition{Base: o.Schema, cacheSize: o.Cache, Log: o.Log, Store: s, Origin: h, refreshing: make(chan struct{}, 1), Ended: make(chan struct{})}
 	if !o.Txn.ReadOnly {
 		if err := s.Create(ctx, master.Spec(), tree.Spec(), settingsSpec); err != nil {
 			return nil, fmt.Errorf("making tables: %w", err)
@@ -151,7 +151,7 @@ func Open(ctx context.Context, s table.Store, o Options, h *Header) (*Keeper, er
 }
 
 // begin reads the schema and the settings and makes the first catalog.
-func (p *Keeper) begin(ctx context.Context, readOnly bool) error {
+func (p *Partition) begin(ctx context.Context, readOnly bool) error {
 	names, err := p.Store.Names(ctx)
 	if err != nil {
 		return err
@@ -193,14 +193,14 @@ func (p *Keeper) begin(ctx context.Context, readOnly bool) error {
 }
 
 // Close ends background work and releases this server's slot.
-func (p *Keeper) Close(ctx context.Context) error {
+func (p *Partition) Close(ctx context.Context) error {
 	p.closing.Do(func() { close(p.Ended) })
 	p.Following.Wait()
 	return p.DB.Close(ctx)
 }
 
 // Schema returns the schema in force, which is the schema of the newest snapshot.
-func (p *Keeper) Schema() *schema.Schema {
+func (p *Partition) Schema() *schema.Schema {
 	c, err := p.Latest()
 	if err != nil {
 		c = p.Catalog.Load() // the next read of a snapshot returns the error
@@ -210,15 +210,15 @@ func (p *Keeper) Schema() *schema.Schema {
 
 // CatchUp waits until a new Snapshot shows every commit that any server of the store had
 // committed when CatchUp was called.
-func (p *Keeper) CatchUp(ctx context.Context) error { return p.DB.CatchUp(ctx) }
+func (p *Partition) CatchUp(ctx context.Context) error { return p.DB.CatchUp(ctx) }
 
 // AtLeast waits until a new Snapshot shows the commit r. Any server of the store may have
 // made this commit.
-func (p *Keeper) AtLeast(ctx context.Context, r table.Revision) error { return p.DB.AtLeast(ctx, r) }
+func (p *Partition) AtLeast(ctx context.Context, r table.Revision) error { return p.DB.AtLeast(ctx, r) }
 
 // Formats returns the present format of the store's files and the newest format that this
 // program supports. It returns zeros if the store has no formats.
-func (p *Keeper) Formats() (now, newest int) {
+func (p *Partition) Formats() (now, newest int) {
 	if u, ok := p.Store.(table.Upgrader); ok {
 		return u.Formats()
 	}
@@ -226,7 +226,7 @@ func (p *Keeper) Formats() (now, newest int) {
 }
 
 // Upgrade raises the format of the store's files to the newest format.
-func (p *Keeper) Upgrade(ctx context.Context) error {
+func (p *Partition) Upgrade(ctx context.Context) error {
 	if u, ok := p.Store.(table.Upgrader); ok {
 		return u.Upgrade(ctx)
 	}
