@@ -15,11 +15,11 @@ import (
 
 // A Snapshot reads one state of the directory.
 type Snapshot struct {
-	Partition  *catalog.Partition
-	Reader  table.Reader
-	At      *txn.Snapshot
-	Catalog *catalog.Catalog
-	Cached  bool // reads may use and fill caches
+	Partition *catalog.Partition
+	Reader    table.Reader
+	At        *txn.Snapshot
+	Catalog   *catalog.Catalog
+	Cached    bool // reads may use and fill caches
 	// Written is set for the state of a transaction that has written. Reads use the cached
 	// entries that the transaction has not touched, and fill no caches.
 	Written bool

@@ -257,7 +257,7 @@ func (tx *Tx) touchClasses(cs *catalog.Classes) {
 // SchemaSteps records how far one schema change has proceeded.
 type SchemaSteps struct {
 	Partition *catalog.Partition
-	By     By
+	By        By
 	// Wanted is the schema to announce. A run of the transaction sets it if the change must
 	// be made in steps.
 	Wanted *catalog.Subschema
