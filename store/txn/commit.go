@@ -271,6 +271,21 @@ type resolver struct {
 // The method "later" finds out the outcome of a commit in the background, and aborts the commit
 // if it is undecided. Until then the commit is an exception below the head.
 func (r *resolver) later(p *pendingCommit) {
+	r.until(p, func(ctx context.Context) (state journal.State, err error) {
+		err = r.w.step(ctx, func(ctx context.Context) error {
+			if state, err = r.w.e.db.log.Decide(ctx, p.rec, journal.Aborted); err != nil || state == journal.Committed {
+				return err
+			}
+			state = journal.Aborted
+			return r.w.e.db.log.Erase(ctx, p.rec)
+		})
+		return state, err
+	})
+}
+
+// The method "until" calls the function settle in the background until it returns the final state of
+// a commit.
+func (r *resolver) until(p *pendingCommit, settle func(context.Context) (journal.State, error)) {
 	w := r.w
 	r.open.Add(1)
 	random := w.e.db.o.random()
@@ -280,14 +295,7 @@ func (r *resolver) later(p *pendingCommit) {
 			if pause.For(w.e.background, jittered(time.Millisecond<<min(try, 8), random)) != nil || w.fenced.Load() {
 				return
 			}
-			var state journal.State
-			if err := w.step(w.e.background, func(ctx context.Context) (err error) {
-				if state, err = w.e.db.log.Decide(ctx, p.rec, journal.Aborted); err != nil || state == journal.Committed {
-					return err
-				}
-				state = journal.Aborted
-				return w.e.db.log.Erase(ctx, p.rec)
-			}); err == nil {
+			if state, err := settle(w.e.background); err == nil {
 				w.finalise(p, state)
 				return
 			}

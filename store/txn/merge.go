@@ -196,23 +196,7 @@ func (m *merger) commit(ctx context.Context) (r table.Revision, met *branchCell,
 // undecided. An aborted merge stays undecided in this server's cell until the branch's cell
 // cannot name the merge any more. If the answer to the swap that names the merge was lost, the
 // swap may still reach the store. The swap fails once the branch's cell has changed.
-func (m *merger) settleLater() {
-	w := m.c.w
-	w.resolver.open.Add(1)
-	random := w.e.db.o.random()
-	w.e.done.Go(func() {
-		defer w.resolver.open.Done()
-		for try := 0; ; try++ {
-			if pause.For(w.e.background, jittered(time.Millisecond<<min(try, 8), random)) != nil || w.fenced.Load() {
-				return
-			}
-			if state, err := m.settle(w.e.background); err == nil {
-				w.finalise(m.p, state)
-				return
-			}
-		}
-	})
-}
+func (m *merger) settleLater() { m.c.w.resolver.until(m.p, m.settle) }
 
 // settle decides the merge.
 func (m *merger) settle(ctx context.Context) (state journal.State, err error) {
