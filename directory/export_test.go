@@ -37,7 +37,7 @@ func SetListCheap(t testing.TB, n int) {
 func Settle(d *Directory) { d.server.Ledgers.Settle() }
 
 // AwaitUpgrade waits for the upgrade of a password, if one is running.
-func AwaitUpgrade(d *Directory) { d.server.Beside.Wait() }
+func AwaitUpgrade(d *Directory) { d.server.Background.Wait() }
 
 // SetMaxChain sets filters.MaxChain until the test ends.
 func SetMaxChain(t testing.TB, n int) {

@@ -149,7 +149,7 @@ func importFiles(ctx context.Context, w *work, a importArgs) error {
 		return &config.Error{Where: "--allow-file-urls", Text: "the server that has the store would read the files, by its own rights: import with --url, or while no server runs"}
 	}
 	o := a.options(&w.around)
-	o.By, o.Beside = w.by(""), w.elsewhere && !a.Together
+	o.By, o.Concurrent = w.by(""), w.elsewhere && !a.Together
 	if a.Branch != "" {
 		var err error
 		if o.Branch, err = branch.Find(w.Partition, a.Branch); err != nil {

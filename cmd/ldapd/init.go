@@ -288,7 +288,7 @@ func (s *setup) place() error {
 			s.file = packaged
 		}
 	}
-	for _, name := range []string{s.file, s.beside("admin.hash")} {
+	for _, name := range []string{s.file, s.nextTo("admin.hash")} {
 		if err := checkMissing(name); err != nil {
 			return &config.Error{Where: "--config", Text: err.Error()}
 		}
@@ -297,7 +297,7 @@ func (s *setup) place() error {
 }
 
 // The method "beside" returns the path of a file in the folder of the configuration.
-func (s *setup) beside(name string) string { return filepath.Join(filepath.Dir(s.file), name) }
+func (s *setup) nextTo(name string) string { return filepath.Join(filepath.Dir(s.file), name) }
 
 func checkMissing(name string) error {
 	if _, err := os.Lstat(name); err == nil {
@@ -312,7 +312,7 @@ func (s *setup) storeFolder() string {
 	if s.file == packaged {
 		return "/var/lib/ldapd/store"
 	}
-	return s.beside("data")
+	return s.nextTo("data")
 }
 
 // addresses returns the usual URLs. They have the registered ports if the server may use these:

@@ -69,7 +69,7 @@ func (k *maker) secrets(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(k.file), 0o755); err != nil {
 		return err
 	}
-	k.passwordFile = k.beside("admin.hash")
+	k.passwordFile = k.nextTo("admin.hash")
 	if err := k.write(k.passwordFile, 0o600, append(hash, '\n')); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (k *maker) secrets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.certificate, k.key = k.beside("server.pem"), k.beside("server.key")
+	k.certificate, k.key = k.nextTo("server.pem"), k.nextTo("server.key")
 	k.owned = append(k.owned, k.key)
 	return errors.Join(k.write(k.certificate, 0o644, certificate), k.write(k.key, 0o600, key))
 }

@@ -12,7 +12,7 @@ func (m *Manager) SetPause(pause func(line string) error) { m.pause = pause }
 
 // KeepOthersAlways makes every call of keepOthers update the other views, even if their last
 // update was less than Manager.due ago.
-func (m *Manager) KeepOthersAlways() { m.beside.always = true }
+func (m *Manager) KeepOthersAlways() { m.others.always = true }
 
 // SetStepEntries makes steps end after n touched entries, instead of stepEntries.
 func (m *Manager) SetStepEntries(n int) { m.most = n }

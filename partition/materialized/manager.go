@@ -34,7 +34,7 @@ type Manager struct {
 	// passed contains the newest states up to which steps were due. For each state it contains
 	// the revision, and what DB.Touched returned before the state was opened.
 	passed []passed
-	beside beside
+	others otherViews
 	pause  func(line string) error
 }
 
@@ -158,7 +158,7 @@ func (m *Manager) Step(ctx context.Context) error {
 	for _, d := range defs {
 		errs = append(errs, m.keep(ctx, d, to.Revision()))
 	}
-	return errors.Join(append(errs, m.beside.end(), m.reach(ctx, defs), m.end(ctx, defs))...)
+	return errors.Join(append(errs, m.others.end(), m.reach(ctx, defs), m.end(ctx, defs))...)
 }
 
 // look returns the newest settled state, up to which steps are due, and the definitions in

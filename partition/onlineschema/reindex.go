@@ -44,7 +44,7 @@ func Reindex(ctx context.Context, p *catalog.Partition, indexes []catalog.Index,
 	}
 	stale := staleTables(old, h)
 	if p.DB.Shared() {
-		return reindexBeside(ctx, p, old, h, stale, fill, o)
+		return reindexOnline(ctx, p, old, h, stale, fill, o)
 	}
 	c, err := old.With(h)
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 // the index, so its readers do not use the index. The table of a removed index is dropped when
 // the last older snapshot is closed.
 
-// reindexBeside changes the indexes from old to h while updates continue. The parameter stale
+// reindexOnline changes the indexes from old to h while updates continue. The parameter stale
 // contains the names of the tables to drop. The parameter fill contains the types whose indexes
 // must be filled.
-func reindexBeside(ctx context.Context, p *catalog.Partition, old *catalog.Catalog, h *catalog.Header, stale []string, fill []*schema.AttributeType, o verify.ReindexOptions) error {
+func reindexOnline(ctx context.Context, p *catalog.Partition, old *catalog.Catalog, h *catalog.Header, stale []string, fill []*schema.AttributeType, o verify.ReindexOptions) error {
 	if len(stale) > 0 {
 		less := *old.Header
 		less.Indexes = slices.DeleteFunc(slices.Clone(less.Indexes), func(x catalog.HeaderIndex) bool {
@@ -50,7 +50,7 @@ func reindexBeside(ctx context.Context, p *catalog.Partition, old *catalog.Catal
 	if err := awaitStep(ctx, p, r); err != nil {
 		return err
 	}
-	return fillBeside(ctx, p, fill, r, o)
+	return fillOnline(ctx, p, fill, r, o)
 }
 
 // newTables drops the stale tables and creates the tables to be filled. If an interrupted
@@ -83,9 +83,9 @@ func newTables(ctx context.Context, p *catalog.Partition, stale []string, fill [
 	return p.Store.Create(ctx, specs...)
 }
 
-// fillBeside fills indexes that all servers have maintained since r, and then lets
+// fillOnline fills indexes that all servers have maintained since r, and then lets
 // searches use the indexes.
-func fillBeside(ctx context.Context, p *catalog.Partition, types []*schema.AttributeType, r table.Revision, o verify.ReindexOptions) error {
+func fillOnline(ctx context.Context, p *catalog.Partition, types []*schema.AttributeType, r table.Revision, o verify.ReindexOptions) error {
 	f, err := p.DB.Fill(r)
 	if err != nil {
 		return err

@@ -263,7 +263,7 @@ type rewriting struct {
 	base     []dn.Norm
 	concerns func(name []byte) bool
 	// become returns the new name for an old name, or false if the value must be removed.
-	become func(old dn.DN) (dn.DN, bool)
+	newName func(old dn.DN) (dn.DN, bool)
 }
 
 // follow changes or removes all values that the rewriting concerns. The parameter "goes"
@@ -350,7 +350,7 @@ func (w *rewriting) description(ctx context.Context, m *modification, e *edited,
 			continue
 		}
 		v.take(old)
-		now, stays := w.become(name)
+		now, stays := w.newName(name)
 		if !stays {
 			continue
 		}
@@ -477,7 +477,7 @@ func (rs *references) forget(ctx context.Context, base []dn.Norm, goes map[entry
 	w := rewriting{
 		tx: rs.tx, base: base,
 		concerns: func(name []byte) bool { return names[string(name)] },
-		become:   func(dn.DN) (dn.DN, bool) { return nil, false },
+		newName:  func(dn.DN) (dn.DN, bool) { return nil, false },
 	}
 	return w.follow(ctx, goes)
 }
@@ -488,7 +488,7 @@ func (rs *references) repoint(ctx context.Context, from []dn.Norm, to dn.DN) err
 	w := rewriting{
 		tx: rs.tx, base: from,
 		concerns: func(name []byte) bool { return bytes.HasPrefix(name, base) },
-		become: func(old dn.DN) (dn.DN, bool) {
+		newName: func(old dn.DN) (dn.DN, bool) {
 			return slices.Concat(old[:len(old)-len(from)], to), true
 		},
 	}

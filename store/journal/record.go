@@ -58,9 +58,9 @@ type Record struct {
 	// Marks encodes the marks of a commit that was written as one batch while there were
 	// branches.
 	Marks []byte
-	// Beside is for a commit that was written as one batch. It lists the rows of the batch
+	// Hidden is for a commit that was written as one batch. It lists the rows of the batch
 	// that had cells of revisions which the commit did not see (see table.Found).
-	Beside []Rows
+	Hidden []Rows
 
 	chunks []uint32
 }
@@ -97,7 +97,7 @@ var (
 	messageColumn = []byte{'m'}
 	markedColumn  = []byte{'x'}
 	marksColumn   = []byte{'p'}
-	besideColumn  = []byte{'r'}
+	hiddenColumn  = []byte{'r'}
 )
 
 // Key returns the row key of a revision: its slot, then the revision itself. Each slot
@@ -185,8 +185,8 @@ func (rec *Record) cells(s State) []table.Cell {
 	if len(rec.Marks) > 0 {
 		cells = append(cells, table.Cell{Family: family, Qualifier: marksColumn, Value: rec.Marks})
 	}
-	if len(rec.Beside) > 0 {
-		cells = append(cells, table.Cell{Family: family, Qualifier: besideColumn, Value: appendRows(nil, rec.Beside)})
+	if len(rec.Hidden) > 0 {
+		cells = append(cells, table.Cell{Family: family, Qualifier: hiddenColumn, Value: appendRows(nil, rec.Hidden)})
 	}
 	return cells
 }
@@ -249,8 +249,8 @@ func decode(row table.Row) (Record, error) {
 			rec.Marked, err = decodeNames(c.Value)
 		case c.Qualifier[0] == marksColumn[0]:
 			rec.Marks = append([]byte(nil), c.Value...)
-		case c.Qualifier[0] == besideColumn[0]:
-			rec.Beside, err = decodeRows(c.Value)
+		case c.Qualifier[0] == hiddenColumn[0]:
+			rec.Hidden, err = decodeRows(c.Value)
 		}
 		if err != nil {
 			return Record{}, err

@@ -188,7 +188,7 @@ func (c *committer) fill(pb *pebble.Batch, b *table.Batch) (err error) {
 	}
 	last := b.Last(table.Found{
 		Over:   rowsOf(w.deltas, func(d *delta) bool { return d.over }),
-		Beside: rowsOf(w.deltas, func(d *delta) bool { return d.beside }),
+		Hidden: rowsOf(w.deltas, func(d *delta) bool { return d.hidden }),
 	})
 	t, err := c.s.tables.table(last.Table)
 	if err != nil {

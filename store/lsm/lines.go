@@ -47,7 +47,7 @@ func (w *writer) join(d *delta) error {
 	if err != nil || x.images < 2 || !x.staged {
 		return err
 	}
-	d.beside = x.hidden
+	d.hidden = x.hidden
 	if !x.columns {
 		return w.putNewest(d, false, newestOfEach(x.cells, x.deleted), nil)
 	}

@@ -21,7 +21,7 @@ type delta struct {
 	prefix []byte // prefix of the row's image keys
 	del    bool
 	over   bool         // the row had an image before the change
-	beside bool         // the row has an image that the writer's view hides
+	hidden bool         // the row has an image that the writer's view hides
 	cells  []table.Cell // sorted by column, one cell per column; the revision of each is set
 }
 
@@ -119,7 +119,7 @@ func (w *writer) putNewest(d *delta, del bool, cells []table.Cell, stored []byte
 
 // newest returns the newest image of the delta's row that the writer sees, and the bytes
 // of that image. Both are valid until the iterator moves. If there is no such image, v is
-// nil. newest also sets d.over and d.beside. A writer without an iterator writes to an
+// nil. newest also sets d.over and d.hidden. A writer without an iterator writes to an
 // empty group, so there is no image.
 func (w *writer) newest(d *delta) (m image, v []byte, err error) {
 	if w.it == nil {
@@ -130,7 +130,7 @@ func (w *writer) newest(d *delta) (m image, v []byte, err error) {
 		d.over = true
 		rev := revisionOf(w.it.Key())
 		if w.view.view != nil && !w.view.sees(rev) {
-			d.beside = true
+			d.hidden = true
 			continue
 		}
 		if v, err = w.it.ValueAndErr(); err == nil {

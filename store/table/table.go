@@ -291,7 +291,7 @@ type Batch struct {
 // the Batch. The rows are sorted.
 type Found struct {
 	Over   []Rows // rows that existed before the Batch
-	Beside []Rows // the rows of Over in which View hides a revision
+	Hidden []Rows // the rows of Over in which View hides a revision
 }
 
 // A Batcher is a Store with atomic commits: a commit changes many rows of many tables.

@@ -28,11 +28,11 @@ type branchSummary struct {
 	ids     gathered[entry.ID]
 	keys    gathered[uint64]
 	all     bool // the fields ids and keys do not list everything that the branch changed
-	beside  map[string][][]byte
+	hidden  map[string][][]byte
 }
 
 func newBranchSummary(c *revision.Cell) *branchSummary {
-	s := &branchSummary{incarnation: c.Incarnation, upTo: c.First, beside: map[string][][]byte{}}
+	s := &branchSummary{incarnation: c.Incarnation, upTo: c.First, hidden: map[string][][]byte{}}
 	s.ids.most, s.keys.most = journal.MaxIDs, journal.MaxKeys
 	return s
 }
@@ -90,7 +90,7 @@ func (s *branchSummary) add(rec *journal.Record) error {
 	s.ids.add(rec.IDs)
 	s.keys.add(rec.Keys)
 	s.all = s.all || rec.AllChanged || s.ids.full() || s.keys.full()
-	addRows(s.beside, rec.Beside)
+	addRows(s.hidden, rec.Hidden)
 	s.upTo = rec.Revision
 	return nil
 }

@@ -305,7 +305,7 @@ func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (p
 	b.Last = func(found table.Found) table.Write {
 		rec.Rows = found.Over
 		if noting {
-			rec.Marks, rec.Beside = appendNotes(nil, tx.markRows), found.Beside
+			rec.Marks, rec.Hidden = appendNotes(nil, tx.markRows), found.Hidden
 		}
 		return rec.Write()
 	}

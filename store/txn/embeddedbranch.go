@@ -214,7 +214,7 @@ func (x *embeddedBrancher) commitOf(b *Branch, tx *Tx) (*change, *journal.Record
 	c.batch.Revision, c.batch.View, c.batch.Urgent = cell.Head, tx.snapshot, tx.urgent
 	c.batch.Writes = append(writes, c.batch.Writes...)
 	c.batch.Last = func(found table.Found) table.Write {
-		rec.Beside = found.Beside
+		rec.Hidden = found.Hidden
 		return rec.Write()
 	}
 	return c, rec, nil

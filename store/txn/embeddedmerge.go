@@ -23,7 +23,7 @@ type embeddedMerge struct {
 	heads    *revision.Vector
 	own      *branchSummary
 
-	beside   map[string][][]byte         // by table: Record.Beside of the commits after the base
+	hidden   map[string][][]byte         // by table: Record.Hidden of the commits after the base
 	upTo     table.Revision              // the trunk's commits up to here are compared with the summary
 	suspects map[uint64][]suspect        // by row hash: marks to be compared with the branch's records
 	met      map[uint64][]table.Revision // by row hash: the commits whose marks conflict with the branch's marks
@@ -52,7 +52,7 @@ func (x *embeddedBrancher) check(ctx context.Context, b *Branch) (*embeddedMerge
 	now := x.e.db.current.Load()
 	m := &embeddedMerge{
 		branches: x, slot: b.slot, cell: c, heads: now.heads, own: own, upTo: c.Base,
-		beside: map[string][][]byte{}, suspects: map[uint64][]suspect{}, met: map[uint64][]table.Revision{},
+		hidden: map[string][][]byte{}, suspects: map[uint64][]suspect{}, met: map[uint64][]table.Revision{},
 	}
 	return m, m.compareUpTo(ctx, now.max)
 }
@@ -100,9 +100,9 @@ func (x *embeddedMerge) change(message []byte) (*change, error) {
 	at := position{head: m, ordinal: e.last.ordinal + 1, lines: e.last.lines.with(x.slot, cell, &archived, m)}
 	view := e.state(at)
 	view.low, view.complete = x.heads.NoBranchWithin(x.cell.Base), true
-	beside := maps.Clone(x.own.beside)
-	for name, keys := range x.beside {
-		beside[name] = slices.Concat(beside[name], keys)
+	hidden := maps.Clone(x.own.hidden)
+	for name, keys := range x.hidden {
+		hidden[name] = slices.Concat(hidden[name], keys)
 	}
 	rec := &journal.Record{Revision: m, Prio: m, Kind: journal.Merge, IDs: x.own.ids.all, Keys: x.own.keys.all, AllChanged: x.own.all, Message: message}
 	if x.own.all {
@@ -114,10 +114,10 @@ func (x *embeddedMerge) change(message []byte) (*change, error) {
 	// marks are not compared with the marks of the branch.
 	e.recent.knownSince = at.ordinal
 	return &change{table.Batch{
-		Revision: m, View: view, Joined: sortedRows(beside),
+		Revision: m, View: view, Joined: sortedRows(hidden),
 		Writes: []table.Write{{Table: journal.Cluster, Mutations: freeing}},
 		Last: func(found table.Found) table.Write {
-			rec.Beside = found.Beside
+			rec.Hidden = found.Hidden
 			return rec.Write()
 		},
 	}, at}, nil
@@ -201,7 +201,7 @@ func (x *embeddedMerge) compare(rec *journal.Record) error {
 			x.suspects[m.row] = append(x.suspects[m.row], suspect{m.Mark, rec.Revision})
 		}
 	}
-	addRows(x.beside, rec.Beside)
+	addRows(x.hidden, rec.Hidden)
 	return nil
 }
 

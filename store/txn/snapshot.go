@@ -273,18 +273,18 @@ func (s *Snapshot) Scan(ctx context.Context, t table.Table, r table.Range, sel t
 // and that s does not show, if s.Swept reports true for them. It meets the newest cell of each
 // column that it reads, even if the cell is newer than the state.
 func (s *Snapshot) Noting(note func(table.Revision)) table.Reader {
-	return viewed{s, &noting{s, note}}
+	return viewed{s, &recordingView{s, note}}
 }
 
 // A noting is the view of a snapshot that notes revisions.
-type noting struct {
+type recordingView struct {
 	*Snapshot
 	note func(table.Revision)
 }
 
-func (n *noting) Max() table.Revision { return revision.Last }
+func (n *recordingView) Max() table.Revision { return revision.Last }
 
-func (n *noting) Visible(r table.Revision) bool {
+func (n *recordingView) Visible(r table.Revision) bool {
 	visible := n.Snapshot.Visible(r)
 	if !visible && n.Swept(r) {
 		n.note(r)

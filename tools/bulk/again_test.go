@@ -41,7 +41,7 @@ func moved(n int) string {
 
 // ways are the ways of importing a file of entries.
 var ways = map[string]bulk.Options{
-	"load": {}, "continue": {Continue: true}, "beside": {Beside: true}, "batches": {Beside: true, Batches: true},
+	"load": {}, "continue": {Continue: true}, "beside": {Concurrent: true}, "batches": {Concurrent: true, Batches: true},
 	"branch": {}, "branch, continue": {Continue: true}, "changes": {}, "changes, continue": {Continue: true},
 }
 

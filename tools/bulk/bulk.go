@@ -59,14 +59,14 @@ type Options struct {
 	// DropDuplicates drops values that the schema considers equal to another value of
 	// the same attribute. Without DropDuplicates, equal values are an error.
 	DropDuplicates bool
-	// Beside is set if others write to the directory through the same partition. Import then
+	// Concurrent is set if others write to the directory through the same partition. Import then
 	// adds entries to a new branch and merges the branch, instead of loading them. It does the
-	// same without Beside if other servers of the store, or branches of the directory, prevent a
+	// same without Concurrent if other servers of the store, or branches of the directory, prevent a
 	// load. If Batches is set, Import uses no branch in these cases: it adds the entries in
 	// batches, and each batch is a transaction that becomes visible by itself. If Together is set,
 	// Import loads all entries at once, or returns an error if a load is not possible. Callers
-	// must not set Together with Beside or Batches.
-	Beside, Batches, Together bool
+	// must not set Together with Concurrent or Batches.
+	Concurrent, Batches, Together bool
 	// Branch, if not nil, is a branch that takes the records. They become visible when the
 	// branch is merged. Callers must leave Suffixes empty then. An import of changes without
 	// Continue stops at the batch of the first bad record, and leaves the batches before it in

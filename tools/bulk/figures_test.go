@@ -34,7 +34,7 @@ func TestImportFigures(t *testing.T) {
 		branch bool
 		o      bulk.Options
 	}{
-		{"in batches", false, bulk.Options{Beside: true, Batches: true}},
+		{"in batches", false, bulk.Options{Concurrent: true, Batches: true}},
 		{"in a branch", true, bulk.Options{}},
 		{"at once", false, bulk.Options{Together: true}},
 	} {
@@ -43,7 +43,7 @@ func TestImportFigures(t *testing.T) {
 			others := strings.ReplaceAll(company(1000), "dc=example,dc=com", "dc=example,dc=org")
 			mustImport(t, p, bulk.Options{Files: []string{file(t, "others.ldif", others)}, Suffixes: []string{"dc=example,dc=org"}})
 			text := file(t, "people.ldif", company(*importPeople))
-			mustImport(t, p, bulk.Options{Files: []string{file(t, "top.ldif", "dn: dc=example,dc=net\nobjectClass: domain\n")}, Suffixes: []string{"dc=example,dc=com", "dc=example,dc=net"}, Beside: true, Batches: true})
+			mustImport(t, p, bulk.Options{Files: []string{file(t, "top.ldif", "dn: dc=example,dc=net\nobjectClass: domain\n")}, Suffixes: []string{"dc=example,dc=com", "dc=example,dc=net"}, Concurrent: true, Batches: true})
 			x := &importClients{t: t, p: p}
 			alone := x.during(func() { time.Sleep(*importAlone) })
 			c.o.Files = []string{text}

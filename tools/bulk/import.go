@@ -142,13 +142,13 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 }
 
 // loadAlone imports the entries. It skips the first records, as many as the parameter skip says. If
-// a bulk load is possible, it makes them visible together. If not (see Options.Beside), loadAlone
+// a bulk load is possible, it makes them visible together. If not (see Options.Concurrent), loadAlone
 // usually adds them to a branch, whose merge makes them visible. With Options.Batches, and for
 // ImportEntries, it adds them without a branch instead, and they become visible batch by batch.
 func loadAlone(ctx context.Context, p *partition.Partition, o *Options, skip int, scopes map[entry.ID]dn.DN, rules *givenRules, policies *givenPolicies) (Result, error) {
 	lo := load.Options{
 		By: o.By, Suffixes: o.Suffixes, FirstSuffix: len(o.Suffixes) == 0, Memory: o.Memory, Scopes: scopes,
-		Progress: o.Progress.finishing, CheckOnly: o.Beside,
+		Progress: o.Progress.finishing, CheckOnly: o.Concurrent,
 	}
 	l, err := load.Load(ctx, p, lo)
 	if (partition.Is(err, partition.Busy) || errors.Is(err, partition.ErrBranches)) && !o.Together {

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
-// If others write to the directory (see Options.Beside), an import of files adds its entries to
+// If others write to the directory (see Options.Concurrent), an import of files adds its entries to
 // a branch and merges the branch, unless Options.Batches is set. The name of the branch contains the name of the first file and a hash of
 // the records. So if the import is interrupted and run again, it finds the branch and
 // continues there.

@@ -29,7 +29,7 @@ func newImportWorld(t *testing.T, p *partition.Partition, n int) *importWorld {
 }
 
 func (w *importWorld) options() bulk.Options {
-	return bulk.Options{Files: []string{w.people}, Beside: true, Note: func(s string) { w.notes = append(w.notes, s) }}
+	return bulk.Options{Files: []string{w.people}, Concurrent: true, Note: func(s string) { w.notes = append(w.notes, s) }}
 }
 
 // interrupted ends an import when some of its entries are in its branch. It returns the

@@ -173,7 +173,7 @@ func (m *Move) whileFollowing(ctx context.Context, do, idle func(context.Context
 	following, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var wg sync.WaitGroup
-	f, err := m.beside()
+	f, err := m.second()
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (m *Move) idle(ctx context.Context, done <-chan error, idle func(context.Co
 
 // The method "beside" returns a copy of m, with connections of its own, that follows in place
 // of m.
-func (m *Move) beside() (*Move, error) {
+func (m *Move) second() (*Move, error) {
 	src, err := m.src.Again()
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ type Book struct {
 
 	part       *partition.Partition
 	log        *slog.Logger
-	beside     *beside
+	background *backgroundWork
 	unrecorded memory // failures that could not be stored
 	forgotten  memory // failures that a background job is deleting
 	ahead      ahead  // failures whose times are in the future
@@ -38,11 +38,11 @@ type Book struct {
 
 // NewBook returns the book of a partition.
 func NewBook(p *partition.Partition, log *slog.Logger) *Book {
-	return &Book{part: p, log: log, beside: newBeside()}
+	return &Book{part: p, log: log, background: newBackgroundWork()}
 }
 
 // Close waits for background jobs. Afterwards no job can start.
-func (b *Book) Close() { b.beside.close() }
+func (b *Book) Close() { b.background.close() }
 
 // Pace returns the pace of refused binds by a mechanism.
 func (b *Book) Pace(mechanism string) *Pace {
@@ -51,7 +51,7 @@ func (b *Book) Pace(mechanism string) *Pace {
 }
 
 // Settle waits for background jobs. Only tests call it.
-func (b *Book) Settle() { b.beside.wait() }
+func (b *Book) Settle() { b.background.wait() }
 
 // A Ledger records the events of one account. It implements account.Ledger.
 type Ledger struct {
@@ -246,7 +246,7 @@ func (l *Ledger) prune(ctx context.Context, hot *write.Hot, t *schema.AttributeT
 func (l *Ledger) Forget(failures []time.Time) {
 	l.book.unrecorded.drop(l.id, failures)
 	l.book.forgotten.keep(l.id, failures)
-	l.book.beside.start(func(ctx context.Context) {
+	l.book.background.start(func(ctx context.Context) {
 		defer l.book.forgotten.drop(l.id, failures)
 		l.record(ctx, "deleting failures", func(ctx context.Context, hot *write.Hot) error {
 			return hot.Drop(ctx, l.id, []*schema.AttributeType{l.known.Account.Failure}, func(_ *schema.AttributeType, v []byte) bool {
@@ -264,7 +264,7 @@ func (l *Ledger) Succeed(p *account.Policy) {
 	if t == nil {
 		return
 	}
-	l.book.beside.start(func(ctx context.Context) {
+	l.book.background.start(func(ctx context.Context) {
 		l.record(ctx, "writing down a success", func(ctx context.Context, hot *write.Hot) error {
 			secrets, err := hot.Secrets(ctx, l.id)
 			if err != nil {

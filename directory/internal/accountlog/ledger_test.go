@@ -63,8 +63,8 @@ func TestForgottenAtOnce(t *testing.T) {
 	first, err := l.Fail(ctx, policy)
 	must(t, err)
 	later := make(chan struct{})
-	for range besideAtOnce {
-		b.beside.start(func(context.Context) { <-later })
+	for range backgroundAtOnce {
+		b.background.start(func(context.Context) { <-later })
 	}
 	l.Forget([]time.Time{first})
 	second, err := l.Fail(ctx, policy)

@@ -27,7 +27,7 @@ func upgrade(req *request.Request, who *settings.Identity, secrets []entry.Attri
 	spare := hasSpareKeys(req, secrets)
 	stored, clear = bytes.Clone(stored), bytes.Clone(clear)
 	x := req.Apart()
-	d.Beside.Start(func(ctx context.Context) {
+	d.Background.Start(func(ctx context.Context) {
 		defer d.ContainPanic("storing a password anew")
 		err := restore(ctx, x, who, stored, clear, spare)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, partition.ErrReadOnly) && !request.IsMissing(err) {

@@ -19,13 +19,13 @@ import (
 
 // A Server contains what all requests share.
 type Server struct {
-	Part      *partition.Partition
-	Passwords *auth.Passwords
-	Log       *slog.Logger
-	Beside    Background
-	Policies  *policies.Cache
-	Ledgers   *accountlog.Book
-	Kept      transaction.Memory // memory of the transactions of all sessions
+	Part       *partition.Partition
+	Passwords  *auth.Passwords
+	Log        *slog.Logger
+	Background Background
+	Policies   *policies.Cache
+	Ledgers    *accountlog.Book
+	Kept       transaction.Memory // memory of the transactions of all sessions
 	// Unmatchable contains the types, each with the keyword of a matching rule, about which a
 	// warning has been logged: filters tested them, but the types lack the rule.
 	Unmatchable sync.Map
@@ -72,7 +72,7 @@ func (d *Server) Reconfigure(o settings.Options) error {
 
 // Close ends background work.
 func (d *Server) Close() {
-	d.Beside.Close()
+	d.Background.Close()
 	d.Ledgers.Close()
 }
 

@@ -15,7 +15,7 @@ type stagedLine struct {
 	first, base, merge table.Revision // merge is 0 until the branch is merged
 	gone               bool           // the branch was discarded
 	revisions          []table.Revision
-	beside             [][]byte // rows in which the branch's batches did not see every revision
+	hidden             [][]byte // rows in which the branch's batches did not see every revision
 }
 
 // A stagedWorld contains the branches. A stagedView uses it to determine which revisions
@@ -127,7 +127,7 @@ type stagedRun struct {
 	now         uint64
 	horizon     table.Revision
 	trunk       []table.Revision // the states of the trunk
-	beside      []stagedFound    // rows in which batches of the trunk did not see every revision
+	hidden      []stagedFound    // rows in which batches of the trunk did not see every revision
 }
 
 // A stagedFound lists the rows in which a batch of the trunk did not see every revision.
@@ -185,11 +185,11 @@ func (x *stagedRun) write(r table.Revision, v stagedView, l *stagedLine, joined 
 		batch.Joined = []table.Rows{{Table: x.f.tn, Keys: joined}}
 	}
 	batch.Last = func(found table.Found) table.Write {
-		for _, rows := range found.Beside {
+		for _, rows := range found.Hidden {
 			if l != nil {
-				l.beside = append(l.beside, rows.Keys...)
+				l.hidden = append(l.hidden, rows.Keys...)
 			} else {
-				x.beside = append(x.beside, stagedFound{r, rows.Keys})
+				x.hidden = append(x.hidden, stagedFound{r, rows.Keys})
 			}
 		}
 		return table.Write{Table: x.unversioned}
@@ -205,15 +205,15 @@ func (x *stagedRun) write(r table.Revision, v stagedView, l *stagedLine, joined 
 // the rows in which a batch of one side has found revisions of the other side. These rows
 // include all rows that both sides changed.
 func (x *stagedRun) merge(l *stagedLine) {
-	joined := l.beside
-	for _, found := range x.beside {
+	joined := l.hidden
+	for _, found := range x.hidden {
 		if found.r > l.base {
 			joined = append(joined, found.rows...)
 		}
 	}
 	for _, o := range x.w.lines {
 		if o.merge > l.base {
-			joined = append(joined, o.beside...)
+			joined = append(joined, o.hidden...)
 		}
 	}
 	low := x.w.quiet(l.base)

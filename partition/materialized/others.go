@@ -11,8 +11,8 @@ import (
 // updates the other views, so that they do not fall behind.
 
 // While the steps of one view take long, the manager also updates the other views. The type
-// beside is the state of these updates.
-type beside struct {
+// otherViews is the state of these updates.
+type otherViews struct {
 	last    time.Time
 	running bool
 	errs    []error
@@ -23,7 +23,7 @@ type beside struct {
 const lookEvery = 64
 
 // end returns the errors since the last call of end.
-func (b *beside) end() error {
+func (b *otherViews) end() error {
 	err := errors.Join(b.errs...)
 	b.errs = nil
 	return err
@@ -34,7 +34,7 @@ func (b *beside) end() error {
 // the last one ended less than Manager.due ago. Step returns the errors of keepOthers, and the
 // next Step tries again.
 func (m *Manager) keepOthers(ctx context.Context, d *Definition) {
-	b := &m.beside
+	b := &m.others
 	if b.running || !b.always && time.Since(b.last) < m.due() {
 		return
 	}

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// beside runs background jobs, a limited number at a time.
-type beside struct {
+// backgroundWork runs background jobs, a limited number at a time.
+type backgroundWork struct {
 	mu     sync.Mutex
 	closed bool
 	ctx    context.Context
@@ -16,14 +16,14 @@ type beside struct {
 }
 
 // besideAtOnce is the number of jobs that run at a time.
-const besideAtOnce = 16
+const backgroundAtOnce = 16
 
-func newBeside() *beside {
+func newBackgroundWork() *backgroundWork {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &beside{ctx: ctx, cancel: cancel, slots: make(chan struct{}, besideAtOnce)}
+	return &backgroundWork{ctx: ctx, cancel: cancel, slots: make(chan struct{}, backgroundAtOnce)}
 }
 
-func (b *beside) start(f func(context.Context)) {
+func (b *backgroundWork) start(f func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -38,11 +38,11 @@ func (b *beside) start(f func(context.Context)) {
 	}()
 }
 
-func (b *beside) wait() { b.all.Wait() }
+func (b *backgroundWork) wait() { b.all.Wait() }
 
 // close waits until all started jobs have ended. Once close has been called, start does
 // nothing.
-func (b *beside) close() {
+func (b *backgroundWork) close() {
 	b.mu.Lock()
 	b.closed = true
 	b.mu.Unlock()

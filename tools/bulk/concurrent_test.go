@@ -46,7 +46,7 @@ func TestImportBeside(t *testing.T) {
 	suffix := []string{"dc=example,dc=com"}
 	loaded, added := openMem(t), openLSM(t)
 	mustImport(t, loaded, bulk.Options{Files: []string{file(t, "a.ldif", text)}, Suffixes: suffix})
-	if r := mustImport(t, added, bulk.Options{Files: []string{file(t, "a.ldif", text)}, Suffixes: suffix, Beside: true}); r.Done != 352 {
+	if r := mustImport(t, added, bulk.Options{Files: []string{file(t, "a.ldif", text)}, Suffixes: suffix, Concurrent: true}); r.Done != 352 {
 		t.Errorf("%d entries", r.Done)
 	}
 	if a, b := export(t, loaded, bulk.ExportOptions{}), export(t, added, bulk.ExportOptions{}); a != b {
@@ -87,7 +87,7 @@ func TestUpdatesDuringImport(t *testing.T) {
 			}
 		}
 	}()
-	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(2000))}, Suffixes: []string{"dc=example,dc=com"}, Beside: true, Batches: true})
+	mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", company(2000))}, Suffixes: []string{"dc=example,dc=com"}, Concurrent: true, Batches: true})
 	close(stop)
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func importTooLate(t *testing.T, p *partition.Partition, o bulk.Options) (bulk.R
 	mustImport(t, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(company(0))})
 	_, people, _ := strings.Cut(company(350), "\ndn: uid=")
 	var bad []*ldif.Error
-	o.Files, o.Beside, o.Report = []string{"-"}, true, func(e *ldif.Error) { bad = append(bad, e) }
+	o.Files, o.Concurrent, o.Report = []string{"-"}, true, func(e *ldif.Error) { bad = append(bad, e) }
 	o.Stdin = &atEnd{strings.NewReader("dn: uid=" + people), func() {
 		addEntry(t, p, "uid=u0000123,ou=people,dc=example,dc=com", "objectClass: account")
 	}}
@@ -210,7 +210,7 @@ func TestBadBeside(t *testing.T) {
 	p := openMem(t)
 	mustImport(t, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(company(0))})
 	_, people, _ := strings.Cut(company(350), "\ndn: uid=")
-	r, err := bulk.Import(t.Context(), p, bulk.Options{Files: []string{"-"}, Beside: true,
+	r, err := bulk.Import(t.Context(), p, bulk.Options{Files: []string{"-"}, Concurrent: true,
 		Stdin: strings.NewReader("dn: uid=" + people + "\ndn: cn=x,ou=nowhere,dc=example,dc=com\nobjectClass: person\ncn: x\nsn: x\n")})
 	if !errors.Is(err, bulk.ErrBad) || r.Done != 0 || r.Revision != 0 || count(t, p, "dc=example,dc=com") != 2 {
 		t.Errorf("%+v, %v", r, err)
@@ -227,7 +227,7 @@ func TestReferencesBeside(t *testing.T) {
 	}
 	_, people, _ := strings.Cut(company(350), "\ndn: uid=")
 	text := "dn: cn=g,dc=example,dc=com\nobjectClass: groupOfNames\nmember: uid=u0000333,ou=people,dc=example,dc=com\n\ndn: uid=" + people
-	r := mustImport(t, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(text), Beside: true})
+	r := mustImport(t, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader(text), Concurrent: true})
 	if r.Done != 351 {
 		t.Errorf("%d entries", r.Done)
 	}
@@ -248,12 +248,12 @@ func TestInterruptedBeside(t *testing.T) {
 		}
 	}()
 	_, people, _ := strings.Cut(company(3000), "\ndn: uid=")
-	r, err := bulk.Import(ctx, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader("dn: uid=" + people), Beside: true, Batches: true})
+	r, err := bulk.Import(ctx, p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader("dn: uid=" + people), Concurrent: true, Batches: true})
 	if err == nil || r.Done == 0 || r.Done == 3000 ||
 		err.Error() != fmt.Sprintf("interrupted: %d of 3000 entries are imported; import the file again for the others", r.Done) {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	rest, err := bulk.Import(t.Context(), p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader("dn: uid=" + people), Beside: true, Batches: true})
+	rest, err := bulk.Import(t.Context(), p, bulk.Options{Files: []string{"-"}, Stdin: strings.NewReader("dn: uid=" + people), Concurrent: true, Batches: true})
 	if rest.Done != 3000-r.Done || rest.There != r.Done || err != nil {
 		t.Errorf("%+v, %v", rest, err)
 	}
