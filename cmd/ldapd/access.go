@@ -20,10 +20,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
-// accessCommands are the commands "ldapd access ...".
+// accessCommands has the functions that make the commands.
 type accessCommands struct{ *Main }
 
-func (m accessCommands) root() *cobra.Command {
+// accessCommand returns the command "ldapd access", with the commands below it.
+func accessCommand(main *Main) *cobra.Command {
+	m := accessCommands{main}
 	c := &cobra.Command{
 		Use:   "access",
 		Short: "Say who may see and do what, and why",
@@ -123,10 +125,16 @@ type accessApplyArgs struct {
 	Was    *string // the printed rules that the user edited into Text
 }
 
+// accessJobs are the jobs of the commands.
+var accessJobs = jobList{
+	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
+	accessWhoamiJob, accessCheckJob, accessDiffJob, accessTryJob, accessImportJob,
+}
+
 var (
-	accessListJob    = job[nothing]{"access list", listAccess, nil}
-	accessProfileJob = job[string]{"access profile", printProfile, nil}
-	accessApplyJob   = job[accessApplyArgs]{"access apply", applyAccess, nil}
+	accessListJob    = newJob("access list", listAccess)
+	accessProfileJob = newJob("access profile", printProfile)
+	accessApplyJob   = newJob("access apply", applyAccess)
 )
 
 func listAccess(ctx context.Context, w *work, _ nothing) error {

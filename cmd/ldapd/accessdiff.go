@@ -67,7 +67,7 @@ func (m accessCommands) ruleSource(name string) (ruleSource, error) {
 
 type accessDiffArgs [2]ruleSource
 
-var accessDiffJob = job[accessDiffArgs]{"access diff", diffAccess, nil}
+var accessDiffJob = newJob("access diff", diffAccess)
 
 func diffAccess(ctx context.Context, w *work, a accessDiffArgs) error {
 	s := state.Newest(w.Partition)

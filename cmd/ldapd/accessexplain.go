@@ -27,7 +27,7 @@ type accessExplainArgs struct {
 	Secure, Local                   bool
 }
 
-var accessExplainJob = job[accessExplainArgs]{"access explain", explainAccess, nil}
+var accessExplainJob = newJob("access explain", explainAccess)
 
 func (m accessCommands) explain() *cobra.Command {
 	var a accessExplainArgs

@@ -27,7 +27,7 @@ type accessImportArgs struct {
 	Reserved     bool
 }
 
-var accessImportJob = job[accessImportArgs]{"access import", importAccess, nil}
+var accessImportJob = newJob("access import", importAccess)
 
 func (m accessCommands) importRules() *cobra.Command {
 	var a accessImportArgs

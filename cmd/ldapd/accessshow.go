@@ -20,7 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
-var accessShowJob = job[string]{"access show", showAccess, nil}
+var accessShowJob = newJob("access show", showAccess)
 
 func (m accessCommands) show() *cobra.Command {
 	return m.command(&cobra.Command{
@@ -135,7 +135,7 @@ func changeText(c access.Change) string {
 	return text
 }
 
-var accessWhoamiJob = job[accessExplainArgs]{"access whoami", whoamiAccess, nil}
+var accessWhoamiJob = newJob("access whoami", whoamiAccess)
 
 func (m accessCommands) whoami() *cobra.Command {
 	var a accessExplainArgs
@@ -218,7 +218,7 @@ func printStandings(w *work, rules []acl.Placed, how []acl.Standing) error {
 	return nil
 }
 
-var accessCheckJob = job[nothing]{"access check", checkAccess, nil}
+var accessCheckJob = newJob("access check", checkAccess)
 
 func (m accessCommands) check() *cobra.Command {
 	return m.command(&cobra.Command{

@@ -29,7 +29,7 @@ import (
 
 type accessTryArgs struct{ Rules, Log string }
 
-var accessTryJob = job[accessTryArgs]{"access try", tryAccess, nil}
+var accessTryJob = newJob("access try", tryAccess)
 
 func (m accessCommands) try() *cobra.Command {
 	var log string

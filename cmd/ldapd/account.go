@@ -62,7 +62,7 @@ type accountArgs struct {
 	End                bool
 }
 
-var accountJob = job[accountArgs]{"account", doAccount, nil}
+var accountJob = newJob("account", doAccount)
 
 func (m accountCommands) action(verb, short string, use openMode) *cobra.Command {
 	c := m.command(&cobra.Command{

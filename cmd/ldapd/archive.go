@@ -8,17 +8,19 @@ import (
 	"os"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // archives opens the archive of a store, and opens restored copies of the store.
 type archives struct {
-	running *archive.Archiver // a server's archiver; nil: the process does not archive
-	open    func() (*archive.Archiver, error)
-	copy    func(ctx context.Context, folder string) (*directoryStore, error) // opens a restored store
-	store   string
-	standby *follower // nil: the server is no standby
+	open  func() (*archive.Archiver, error)
+	copy  func(ctx context.Context, folder string) (*directoryStore, error) // opens a restored store
+	store string
+	// promote makes the standby that the process serves a primary; nil: it serves no standby
+	promote func(ctx context.Context, withoutArchive bool) (archive.Promotion, error)
 }
 
 // archivesOf returns the archives of the store p, which this process has open.
@@ -35,13 +37,7 @@ func (m *Main) archivesOf(c *config.Config, p *directoryStore) archives {
 	}
 }
 
-var errStandbyArchives = errors.New("the server is a standby: its primary archives")
-
 var errNoArchive = &config.Error{Text: "no archive given: say archive.to, or --archive-to PLACE"}
-
-// besideRate is the rate in bytes a second at which a server reads the files of a base.
-// Each file that the archive lacks is read twice.
-const besideRate = 20 << 20
 
 func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger, rate int64) (*archive.Archiver, error) {
 	s, ok := p.store.(*lsm.Store)
@@ -57,35 +53,6 @@ func newArchiver(c *config.Config, p *directoryStore, log *slog.Logger, rate int
 	})
 }
 
-// archive archives the store while it is served. It returns an error if the archive belongs to
-// another store or if a store in another folder has taken the archive over. In the second case,
-// another server may have restored the archive and continued from its state, so clients must not
-// change this store.
-func (s *serving) archive(ctx context.Context) (stop func() error, err error) {
-	a := &s.archives
-	*a = s.archivesOf(s.config, s.store)
-	if a.standby = s.standby; a.standby != nil {
-		a.open = func() (*archive.Archiver, error) { return nil, errStandbyArchives }
-	}
-	if s.config.Archive.Place == nil || s.standby != nil {
-		return each(), nil
-	}
-	if a.running, err = newArchiver(s.config, s.store, s.log, besideRate); err != nil {
-		return nil, err
-	}
-	a.open = func() (*archive.Archiver, error) { return a.running, nil }
-	switch err := a.running.Check(ctx); {
-	case errors.Is(err, archive.ErrForeign), errors.Is(err, archive.ErrTakenOver):
-		return nil, fmt.Errorf("the store is not served: %w", err)
-	case err != nil:
-		s.log.Warn("the archive cannot be reached", "place", a.running.String(), "error", err)
-	}
-	s.fence.archive.Store(a.running)
-	stopRunning := inBackground(a.running.Run)
-	stopDrills := inBackground(func(ctx context.Context) { runDrills(ctx, s.config, s.store, *a, s.log) })
-	return each(stopDrills, stopRunning), nil
-}
-
 // readKeys reads a file of identities. If name is "", it returns nil.
 func readKeys(name string, open func(string) (*os.File, error)) (archive.Keys, error) {
 	if name == "" {
@@ -97,4 +64,34 @@ func readKeys(name string, open func(string) (*os.File, error)) (archive.Keys, e
 	}
 	defer f.Close()
 	return archive.ReadKeys(name, f)
+}
+
+// restoredElsewhere restores an archived state to a folder, calls f with the restored store, and
+// removes the folder. If until is 0, it restores the newest archived state.
+func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys archive.Keys, folder string, until table.Revision, f func(*directoryStore, *archive.Restored) error) (err error) {
+	if folder == "" {
+		folder, err = os.MkdirTemp("", "ldapd-restore-")
+	} else {
+		err = os.Mkdir(folder, 0o700) // only a folder that was made here may be removed
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	done, err := archive.Restore(ctx, p, archive.RestoreOptions{To: folder, Until: until, Keys: keys, Copy: true})
+	if err != nil {
+		return err
+	}
+	d, err := a.copy(ctx, folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close(context.WithoutCancel(ctx))) }()
+	return f(d, done)
+}
+
+// checkQuietly checks a restored directory. If there are findings, it returns the first
+// one as an error.
+func checkQuietly(ctx context.Context, d *directoryStore) (entries int, err error) {
+	return verify.Verify(ctx, d.Partition, verify.Options{Found: func(f *verify.Finding) error { return fmt.Errorf("the restored directory has a fault: %s", f) }})
 }

@@ -26,7 +26,7 @@ func (h *home) ldapd(args ...string) string {
 	h.Helper()
 	var out, errs bytes.Buffer
 	m := &Main{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: []string{"LDAPD_ARCHIVE_TO=" + h.path("archive")}}
-	if status := m.Run(context.Background(), args); status != exitDone {
+	if status := m.Run(context.Background(), root(m), args); status != 0 {
 		h.Fatalf("ldapd %s: exit status %d: %s%s", strings.Join(args, " "), status, out.String(), errs.String())
 	}
 	return out.String()

@@ -55,10 +55,10 @@ type backupArgs struct {
 	Base, TakeOver bool
 }
 
-var backupJob = job[backupArgs]{"backup", backup, []string{"archive.to"}}
+var backupJob = newJob("backup", backup, "archive.to")
 
 func backup(ctx context.Context, w *work, a backupArgs) error {
-	to, err := w.archiver(a.To)
+	to, err := archiverOf(w, a.To)
 	if err != nil {
 		return err
 	}
@@ -84,10 +84,10 @@ func backup(ctx context.Context, w *work, a backupArgs) error {
 	return err
 }
 
-// archiver returns the configured archive. The parameter "meant" is the place in the tool's
-// configuration. A server has only one archive, so archiver returns an error if meant is not
+// archiverOf returns the configured archive. The parameter "meant" is the place in the tool's
+// configuration. A server has only one archive, so archiverOf returns an error if meant is not
 // the place of that archive.
-func (w *work) archiver(meant string) (*archive.Archiver, error) {
+func archiverOf(w *work, meant string) (*archive.Archiver, error) {
 	a, err := w.archive.open()
 	if errors.Is(err, errNoArchive) && w.elsewhere {
 		err = &config.Error{Where: "archive.to", Text: "the server that has the store archives nowhere: set archive.to in its configuration and restart it, or stop it to archive without it"}

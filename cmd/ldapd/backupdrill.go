@@ -1,24 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/state"
-	"github.com/seed-4dac0d86/ldapd/store/archive"
-	"github.com/seed-4dac0d86/ldapd/store/pause"
-	"github.com/seed-4dac0d86/ldapd/store/table"
-	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
 func (m backupCommands) drill() *cobra.Command {
@@ -51,10 +41,10 @@ configured.`,
 // drillArgs are the arguments of the command besides the configuration.
 type drillArgs struct{ To, Identity, Folder string }
 
-var drillJob = job[drillArgs]{"drill", drillFor, []string{"archive.to", "archive.identity"}}
+var drillJob = newJob("drill", drillFor, "archive.to", "archive.identity")
 
 func drillFor(ctx context.Context, w *work, a drillArgs) error {
-	to, err := w.archiver(a.To)
+	to, err := archiverOf(w, a.To)
 	if err != nil {
 		return err
 	}
@@ -68,87 +58,4 @@ func drillFor(ctx context.Context, w *work, a drillArgs) error {
 			d.entries, d.at.Time().UTC().Format(time.RFC3339), d.took.Round(time.Millisecond))
 	}
 	return err
-}
-
-// drilled is the result of a drill.
-type drilled struct {
-	entries int
-	at      table.Revision
-	took    time.Duration
-}
-
-// drill archives the commits that are not archived yet, restores the newest archived state,
-// and compares it with the store.
-func drill(ctx context.Context, p *partition.Partition, a archives, to *archive.Archiver, keys archive.Keys, folder string) (d drilled, err error) {
-	if err := to.Pieces(ctx); err != nil {
-		return d, err
-	}
-	if folder == "" {
-		folder = a.store + ".drill"
-		if err := os.RemoveAll(folder); err != nil {
-			return d, err
-		}
-	}
-	began := time.Now()
-	err = restoredElsewhere(ctx, a, to.Place(), keys, folder, 0, func(r *directoryStore, done *archive.Restored) error {
-		d.took, d.at = time.Since(began), done.Newest
-		if d.entries, err = checkQuietly(ctx, r); err != nil {
-			return err
-		}
-		return equalAt(ctx, p, r.Partition, done.Newest)
-	})
-	if err == nil {
-		to.Drilled()
-	}
-	return d, err
-}
-
-// equalAt returns an error if the directories p and q differ at a revision. It does not
-// compare passwords.
-func equalAt(ctx context.Context, p, q *partition.Partition, r table.Revision) error {
-	at, err := state.ParsePointInTime(r.String())
-	if err != nil {
-		return err
-	}
-	a, err := exportSum(ctx, p, at)
-	if err != nil {
-		return err
-	}
-	b, err := exportSum(ctx, q, at)
-	if err == nil && !bytes.Equal(a, b) {
-		err = fmt.Errorf("the restored directory differs from the store at %s: compare exports of both (ldapd export --at %s)", r, r)
-	}
-	return err
-}
-
-func exportSum(ctx context.Context, p *partition.Partition, at state.PointInTime) ([]byte, error) {
-	s, err := state.AtPoint(ctx, p, at)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	h := sha256.New()
-	_, err = bulk.Export(ctx, p, s, h, bulk.ExportOptions{NoSecrets: true})
-	return h.Sum(nil), err
-}
-
-// runDrills runs a drill at regular intervals. If the archive is sealed and no identity is
-// configured, runDrills runs no drill, because the archive could not be read.
-func runDrills(ctx context.Context, c *config.Config, p *directoryStore, a archives, log *slog.Logger) {
-	if c.Archive.Drill == 0 || c.Archive.Seal.Seals() && c.Archive.Identity == "" {
-		return
-	}
-	for pause.For(ctx, c.Archive.Drill) == nil {
-		keys, err := readKeys(c.Archive.Identity, os.Open)
-		var d drilled
-		if err == nil {
-			d, err = drill(ctx, p.Partition, a, a.running, keys, "")
-		}
-		switch {
-		case err == nil:
-			log.Info("a drill restored the archive, and it is equal to the store", "entries", d.entries, "took", d.took)
-		case !errors.Is(err, context.Canceled):
-			log.Error("a drill failed: the archive could not be restored as the store is", "error", err)
-		}
-	}
 }

@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
-	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -136,34 +133,4 @@ func (m backupCommands) verifyDeep(ctx context.Context, c *config.Config, p arch
 		}
 		return err
 	})
-}
-
-// restoredElsewhere restores an archived state to a folder, calls f with the restored store, and
-// removes the folder. If until is 0, it restores the newest archived state.
-func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys archive.Keys, folder string, until table.Revision, f func(*directoryStore, *archive.Restored) error) (err error) {
-	if folder == "" {
-		folder, err = os.MkdirTemp("", "ldapd-restore-")
-	} else {
-		err = os.Mkdir(folder, 0o700) // only a folder that was made here may be removed
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	done, err := archive.Restore(ctx, p, archive.RestoreOptions{To: folder, Until: until, Keys: keys, Copy: true})
-	if err != nil {
-		return err
-	}
-	d, err := a.copy(ctx, folder)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.Close(context.WithoutCancel(ctx))) }()
-	return f(d, done)
-}
-
-// checkQuietly checks a restored directory. If there are findings, it returns the first
-// one as an error.
-func checkQuietly(ctx context.Context, d *directoryStore) (entries int, err error) {
-	return verify.Verify(ctx, d.Partition, verify.Options{Found: func(f *verify.Finding) error { return fmt.Errorf("the restored directory has a fault: %s", f) }})
 }

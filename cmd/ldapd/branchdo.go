@@ -14,7 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
-var branchJob = job[branchArgs]{"branch", doBranch, nil}
+var branchJob = newJob("branch", doBranch)
 
 // doBranch does the work of the branch commands.
 func doBranch(ctx context.Context, w *work, a branchArgs) error {

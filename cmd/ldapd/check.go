@@ -16,7 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-func (m *Main) checkCommand() *cobra.Command {
+func checkCommand(m *Main) *cobra.Command {
 	var a checkArgs
 	c := m.command(&cobra.Command{
 		Use:   "check --store STORE [--json]",
@@ -36,7 +36,7 @@ is 1 if there is a finding. The store is only read.`,
 // checkArgs are the arguments of the command besides the configuration.
 type checkArgs struct{ JSON bool }
 
-var checkJob = job[checkArgs]{"check", check, nil}
+var checkJob = newJob("check", check)
 
 func check(ctx context.Context, w *work, a checkArgs) error {
 	progress := w.progress("check")
@@ -47,7 +47,7 @@ func check(ctx context.Context, w *work, a checkArgs) error {
 		if f.Fault == verify.FaultDamage {
 			damaged[f.Table] = true
 		}
-		return w.printFinding(f, a.JSON)
+		return printFinding(w, f, a.JSON)
 	}})
 	progress.End()
 	switch {
@@ -78,7 +78,7 @@ func remedy(damaged map[string]bool) string {
 	return "no entry is damaged: 'ldapd reindex' rebuilds names and indexes from the entries (docs/disaster.md)"
 }
 
-func (w *work) printFinding(f *verify.Finding, asJSON bool) error {
+func printFinding(w *work, f *verify.Finding, asJSON bool) error {
 	if !asJSON {
 		_, err := fmt.Fprintln(w.Stdout, f)
 		return err

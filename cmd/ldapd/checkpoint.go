@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
 
-func (m *Main) checkpointCommand() *cobra.Command {
+func checkpointCommand(m *Main) *cobra.Command {
 	var a checkpointArgs
 	var list bool
 	c := accepts(m.command(&cobra.Command{
@@ -48,7 +48,7 @@ type checkpointArgs struct {
 	Delete bool
 }
 
-var checkpointJob = job[checkpointArgs]{"checkpoint", checkpoint, nil}
+var checkpointJob = newJob("checkpoint", checkpoint)
 
 func checkpoint(ctx context.Context, w *work, a checkpointArgs) error {
 	switch {

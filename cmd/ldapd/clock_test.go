@@ -23,9 +23,9 @@ func TestAcceptClock(t *testing.T) {
 		}
 		opensToWrite := c.CommandPath() == "ldapd branch check"                                                                  // branch check opens the store for writing, as a merge does
 		want := (opensToWrite || !slices.Contains(reads, c.Name())) && !slices.Contains(onHBase, c.Name()) && c.Name() != "init" // a new store has recorded no clock
-		if got := c.Flags().Lookup(acceptClock) != nil; got != want {
-			t.Errorf("%s has --%s: %v", strings.TrimPrefix(c.CommandPath(), "ldapd "), acceptClock, got)
+		if got := c.Flags().Lookup("accept-clock") != nil; got != want {
+			t.Errorf("%s has --accept-clock: %v", strings.TrimPrefix(c.CommandPath(), "ldapd "), got)
 		}
 	}
-	visit((&Main{}).root())
+	visit(root(&Main{}))
 }

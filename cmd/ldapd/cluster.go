@@ -10,7 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
 
-func (m *Main) clusterCommand() *cobra.Command {
+func clusterCommand(m *Main) *cobra.Command {
 	var a clusterArgs
 	c := m.command(&cobra.Command{
 		Use:   "cluster --store STORE [--json]",
@@ -35,7 +35,7 @@ type clusterArgs struct {
 	JSON bool
 }
 
-var clusterJob = job[clusterArgs]{"cluster", cluster, nil}
+var clusterJob = newJob("cluster", cluster)
 
 func cluster(ctx context.Context, w *work, a clusterArgs) error {
 	c, err := w.Partition.DB.ReadCluster(ctx, time.Now())

@@ -31,11 +31,10 @@ type Main struct {
 	again func() (*config.Config, error)
 }
 
-// Run runs a command line and returns the exit status. When ctx ends, the command
+// Run runs a command line of the command root and returns the exit status. When ctx ends, the command
 // finishes in an orderly way.
-func (m *Main) Run(ctx context.Context, args []string) int {
+func (m *Main) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	m.working = false
-	root := m.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -51,54 +50,6 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	return exitFailure
-}
-
-// root returns the command that contains all other commands. A new command needs a
-// method in a separate file, and a line in root.
-func (m *Main) root() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "ldapd",
-		Short:         "LDAP directory server on an embedded store or HBase",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	root.SetIn(m.Stdin)
-	root.SetOut(m.Stdout)
-	root.SetErr(m.Stderr)
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.PersistentFlags().String("config", "", "YAML `FILE` with the configuration")
-	root.AddCommand(
-		m.serveCommand(),
-		initCommands{m}.root(),
-		m.importCommand(),
-		m.exportCommand(),
-		migrateCommands{m}.root(), migrateCommands{m}.compare(),
-		m.checkCommand(),
-		m.reindexCommand(),
-		m.uniqueCommand(),
-		m.referencesCommand(),
-		viewCommands{m}.root(),
-		branchCommands{m}.root(),
-		accessCommands{m}.root(), accountCommands{m}.root(),
-		m.gcCommand(),
-		eraseCommands{m}.root(),
-		schemaCommands{m}.root(),
-		m.explainCommand(),
-		m.clusterCommand(),
-		m.logCommand(),
-		m.diffCommand(),
-		m.restoreCommand(),
-		m.checkpointCommand(),
-		m.passwdCommand(),
-		knownPasswordsCommands{m}.root(),
-		m.hashCommand(),
-		m.configCommand(),
-		healthCommands{m}.root(),
-		m.upgradeCommand(),
-		backupCommands{m}.root(), promoteCommands{m}.root(),
-		m.versionCommand(),
-	)
-	return root
 }
 
 // command completes a command that runs fn. It adds flags for those keys of the

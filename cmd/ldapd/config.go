@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
 
-func (m *Main) configCommand() *cobra.Command {
+func configCommand(m *Main) *cobra.Command {
 	c := m.command(&cobra.Command{
 		Use:   "config",
 		Short: "Print the configuration in force and where each value came from",
@@ -19,6 +19,6 @@ variable, or a flag. The later of these take precedence.`,
 	}, allKeys, func(_ context.Context, c *config.Config, _ []string) error {
 		return c.Print(m.Stdout)
 	})
-	c.AddCommand(m.configCheckCommand())
+	c.AddCommand(configCheckCommand(m))
 	return c
 }

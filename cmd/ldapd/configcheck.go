@@ -21,7 +21,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 )
 
-func (m *Main) configCheckCommand() *cobra.Command {
+func configCheckCommand(m *Main) *cobra.Command {
 	var show bool
 	c := &cobra.Command{
 		Use:   "check [--show]",

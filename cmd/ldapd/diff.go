@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/history"
 )
 
-func (m *Main) diffCommand() *cobra.Command {
+func diffCommand(m *Main) *cobra.Command {
 	var a diffArgs
 	c := m.command(&cobra.Command{
 		Use:   "diff --store STORE --from WHEN [--to WHEN] [--base DN]",
@@ -33,7 +33,7 @@ the earlier state.`,
 
 type diffArgs struct{ From, To, Base string }
 
-var diffJob = job[diffArgs]{"diff", diff, nil}
+var diffJob = newJob("diff", diff)
 
 func diff(ctx context.Context, w *work, a diffArgs) error {
 	base, err := parseName("--base", a.Base)

@@ -105,7 +105,7 @@ type eraseArgs struct {
 	Dry, KeepArchive     bool
 }
 
-var eraseJob = job[eraseArgs]{"erase", eraseData, nil}
+var eraseJob = newJob("erase", eraseData)
 
 func eraseData(ctx context.Context, w *work, a eraseArgs) error {
 	o := erase.Options{

@@ -21,9 +21,9 @@ type explainArgs struct {
 	Run                 bool
 }
 
-var explainJob = job[explainArgs]{"explain", explain, nil}
+var explainJob = newJob("explain", explain)
 
-func (m *Main) explainCommand() *cobra.Command {
+func explainCommand(m *Main) *cobra.Command {
 	var a explainArgs
 	c := m.command(&cobra.Command{
 		Use:     "explain --store STORE [--base DN] [--scope SCOPE] [--run] FILTER",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -27,9 +28,9 @@ type exportArgs struct {
 	Summary          bool // print a summary on standard error
 }
 
-var exportJob = job[exportArgs]{"export", export, nil}
+var exportJob = newJob("export", export)
 
-func (m *Main) exportCommand() *cobra.Command {
+func exportCommand(m *Main) *cobra.Command {
 	var a exportArgs
 	var output string
 	c := m.command(&cobra.Command{
@@ -62,7 +63,7 @@ What is lost is reported on standard error, and the exit status is 1.`,
 		// With --continue, the variable lost contains the error of the job, such as an error
 		// about parts that could not be read. The file is kept in spite of this error.
 		var lost error
-		err := m.output(output, func(w io.Writer) error {
+		err := writeOutput(m, output, func(w io.Writer) error {
 			around := m.around()
 			around.Stdout = w
 			err := exportJob.on(ctx, m, c, openReadOnly, around, a)
@@ -84,11 +85,8 @@ What is lost is reported on standard error, and the exit status is 1.`,
 	return c
 }
 
-// pointInTimeHelp describes the forms of a point in time.
-const pointInTimeHelp = "a time such as 2026-01-31T12:00:00Z, a revision, or the name of a checkpoint"
-
-// output calls fn with the file, or with standard output if file is "".
-func (m *Main) output(file string, fn func(io.Writer) error) error {
+// writeOutput calls fn with the file, or with standard output if file is "".
+func writeOutput(m *Main, file string, fn func(io.Writer) error) error {
 	if file == "" {
 		return fn(m.Stdout)
 	}
@@ -163,4 +161,15 @@ func export(ctx context.Context, w *work, a exportArgs) error {
 		err = fmt.Errorf("%d entries were exported; %d things could not be read and are named above", n, lost)
 	}
 	return err
+}
+
+// sayReadable writes a warning to w if out is a file that other users can read.
+func sayReadable(out, w io.Writer) {
+	f, ok := out.(*os.File)
+	if !ok {
+		return
+	}
+	if info, err := f.Stat(); err == nil && readableByOthers(info) {
+		io.WriteString(w, "ldapd: others can read this output, which has password hashes: its file should have mode 0600\n")
+	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
-func (m *Main) gcCommand() *cobra.Command {
+func gcCommand(m *Main) *cobra.Command {
 	var a gcArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "gc --store STORE [--retention TIME] [--all] [--dry-run [--budget TIME]]",
@@ -47,7 +47,7 @@ type gcArgs struct {
 	Budget    time.Duration
 }
 
-var gcJob = job[gcArgs]{"gc", gc, []string{"retention"}}
+var gcJob = newJob("gc", gc, "retention")
 
 func gc(ctx context.Context, w *work, a gcArgs) error {
 	done, err := w.Partition.DB.Collect(ctx, txn.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry, Budget: a.Budget, Now: true})

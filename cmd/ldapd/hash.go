@@ -1,9 +1,7 @@
 package main
 
 import (
-	"log/slog"
 	"os"
-	"os/exec"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +9,7 @@ import (
 )
 
 // hashCommand returns the command that a server runs in a separate process.
-func (m *Main) hashCommand() *cobra.Command {
+func hashCommand(m *Main) *cobra.Command {
 	return &cobra.Command{
 		Use:    "hash",
 		Short:  "Make password hashes for a server",
@@ -22,13 +20,4 @@ func (m *Main) hashCommand() *cobra.Command {
 			return hasher.Serve(m.Stdin, os.Stdout)
 		},
 	}
-}
-
-// newHasher returns a hasher that computes slow password hashes in another process of this
-// program. The other process does not inherit the environment.
-func (m *Main) newHasher(log *slog.Logger) *hasher.Process {
-	return hasher.New(func() *exec.Cmd {
-		path, err := hasher.Self()
-		return &exec.Cmd{Path: path, Err: err, Args: []string{os.Args[0], "hash"}, Env: []string{}, Stderr: m.Stderr}
-	}, log)
 }

@@ -33,7 +33,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	m := &Main{Stdin: &bytes.Buffer{}, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}
-	show(m.root())
+	show(root(m))
 	const golden = "testdata/help.golden"
 	if *update {
 		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {

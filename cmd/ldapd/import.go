@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
@@ -37,9 +34,9 @@ type importRemote struct {
 	startTLS                bool
 }
 
-var importJob = job[importArgs]{"import", importFiles, []string{"suffix"}}
+var importJob = newJob("import", importFiles, "suffix")
 
-func (m *Main) importCommand() *cobra.Command {
+func importCommand(m *Main) *cobra.Command {
 	var a importArgs
 	var r importRemote
 	keys := append([]string{"suffix", "admin.dn", "access", "password-policy"}, storeKeys...)
@@ -82,7 +79,7 @@ visible together when it is merged. Other clients do not wait for the import.`,
 		Args: cobra.MinimumNArgs(1),
 	}, keys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Files = args
-		return m.importCommandLine(ctx, c, a, r)
+		return importCommandLine(ctx, m, c, a, r)
 	}))
 	c.Flags().StringVar(&a.Branch, "branch", "", "import into the branch `NAME`")
 	c.Flags().StringVar(&r.url, "url", "", "`URL` of a running server to send the records to: ldap://, ldaps:// or ldapi://")
@@ -98,7 +95,7 @@ visible together when it is merged. Other clients do not wait for the import.`,
 	return c
 }
 
-func (m *Main) importCommandLine(ctx context.Context, c *config.Config, a importArgs, r importRemote) error {
+func importCommandLine(ctx context.Context, m *Main, c *config.Config, a importArgs, r importRemote) error {
 	if a.Rejects == "" {
 		a.Rejects = bulk.RejectsOf(a.Files)
 	}
@@ -122,23 +119,13 @@ func (m *Main) importCommandLine(ctx context.Context, c *config.Config, a import
 	return importJob.on(ctx, m, c, openLoad, around, a)
 }
 
-// oneOf returns a function that opens only files whose names are in names.
-func oneOf(names []string, open func(string) (*os.File, error)) func(string) (*os.File, error) {
-	return func(name string) (*os.File, error) {
-		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("%s: not named by the command", name)
-		}
-		return open(name)
-	}
-}
-
 func (a *importArgs) options(w *around) bulk.Options {
 	return bulk.Options{
 		Files: a.Files, Stdin: w.Stdin, Open: w.open, Size: a.Size, Suffixes: a.Suffixes,
 		Continue: a.Continue, Rejects: a.Rejects, Create: w.create, AllowFiles: a.FromFiles,
 		DropDuplicates: a.DropDuplicates, Together: a.Together, Batches: a.Batches,
-		Report:   w.reportBad(),
-		Summary:  w.summarize,
+		Report:   reportBad(w),
+		Summary:  func(s *bulk.Summary) { summarize(w, s) },
 		Note:     func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
 		Progress: w.progress("import"),
 	}
@@ -201,7 +188,7 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:maxReport], "") + "... and more"
 }
 
-func (a *around) reportBad() func(*ldif.Error) {
+func reportBad(a *around) func(*ldif.Error) {
 	n := 0
 	return func(e *ldif.Error) {
 		switch n++; {
@@ -225,7 +212,7 @@ var remedies = map[bulk.Cause]string{
 }
 
 // summarize prints why records were bad, and what mends each cause.
-func (a *around) summarize(s *bulk.Summary) {
+func summarize(a *around, s *bulk.Summary) {
 	fmt.Fprintln(a.Stderr, "why records are bad:")
 	causes := slices.SortedFunc(maps.Keys(s.Records), func(x, y bulk.Cause) int {
 		return cmp.Or(s.Records[y]-s.Records[x], strings.Compare(string(x), string(y)))
@@ -238,44 +225,21 @@ func (a *around) summarize(s *bulk.Summary) {
 		fmt.Fprintln(a.Stderr)
 		switch c {
 		case bulk.Undefined:
-			a.listed("types", slices.Sorted(maps.Keys(s.Types)))
-			a.listed("classes", slices.Sorted(maps.Keys(s.Classes)))
+			listed(a, "types", slices.Sorted(maps.Keys(s.Types)))
+			listed(a, "classes", slices.Sorted(maps.Keys(s.Classes)))
 		case bulk.TwoClasses:
 			var pairs []string
 			for _, pair := range slices.Sorted(maps.Keys(s.Pairs)) {
 				pairs = append(pairs, fmt.Sprintf("%s (%d)", pair, s.Pairs[pair]))
 			}
-			a.listed("pairs", pairs)
+			listed(a, "pairs", pairs)
 		}
 	}
 }
 
 // listed prints how many names there are, and the names.
-func (a *around) listed(what string, names []string) {
+func listed(a *around, what string, names []string) {
 	if len(names) > 0 {
 		fmt.Fprintf(a.Stderr, "         %d %s: %s\n", len(names), what, strings.Join(names, ", "))
 	}
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// bulkMemory is the memory limit of a command that works on a store without serving it. It
-// includes the block cache and the memtables of an embedded store.
-const bulkMemory = 640 << 20
-
-// lowMemory limits the memory of the process, unless GOMEMLIMIT is set, and makes the
-// cache small, unless its size is configured. A large cache would be useless for commands that
-// read each entry only once. The returned function restores the limit.
-func lowMemory(c *config.Config) func() {
-	if c.Cache == 0 {
-		c.Cache = 32 << 20
-	}
-	if os.Getenv("GOMEMLIMIT") != "" {
-		return func() {}
-	}
-	before := debug.SetMemoryLimit(bulkMemory)
-	return func() { debug.SetMemoryLimit(before) }
 }

@@ -114,7 +114,7 @@ func (m initCommands) questions(c *cobra.Command) *questions {
 	q := &questions{out: m.Stderr, stdin: m.Stdin, given: func(flag string) bool { return c.Flags().Changed(flag) }}
 	if f, ok := m.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		q.in = bufio.NewReader(f)
-		q.hide = func(prompt string) (string, error) { return m.ask(int(f.Fd()), prompt) }
+		q.hide = func(prompt string) (string, error) { return ask(m.Main, int(f.Fd()), prompt) }
 	}
 	return q
 }

@@ -111,14 +111,13 @@ func (k *maker) makeStore(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
-	w := &work{Partition: p.Partition, signer: k.admin, around: around{Stdout: io.Discard, Stderr: k.m.Stderr}}
-	if err := k.entries(ctx, w); err != nil {
+	if err := k.entries(ctx, p.Partition); err != nil {
 		return fmt.Errorf("the first entries: %w", err)
 	}
 	return nil
 }
 
-func (k *maker) entries(ctx context.Context, w *work) error {
+func (k *maker) entries(ctx context.Context, p *partition.Partition) error {
 	name, err := dn.Parse(k.suffix)
 	if err != nil {
 		return err
@@ -134,7 +133,7 @@ func (k *maker) entries(ctx context.Context, w *work) error {
 		writeEntry(&text, append(dn.DN{{{Type: "ou", Value: []byte(u)}}}, name...))
 	}
 	var bad []error
-	_, err = bulk.Import(ctx, w.Partition, bulk.Options{
+	_, err = bulk.Import(ctx, p, bulk.Options{
 		Files: []string{"-"}, Stdin: &text, Suffixes: []string{k.suffix}, By: partition.By{Name: write.Founder},
 		Report: func(e *ldif.Error) { bad = append(bad, e) },
 	})

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/handoff"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
@@ -25,12 +27,16 @@ import (
 // handoff). Therefore a job uses nothing except its parameters: args is data, and work
 // contains everything that belongs to the process.
 type job[A any] struct {
-	name string
-	do   func(ctx context.Context, w *work, args A) error
-	// carries are the names of the configuration keys whose values args contains, or which are the
-	// same for every process. A server does the job by its own configuration, so it does not see the
-	// other keys.
+	name    string
+	do      func(ctx context.Context, w *work, args A) error
 	carries []string
+}
+
+// newJob returns a job with a name. The strings in carries are the names of the configuration
+// keys whose values args contains, or which are the same for every process. A server does the
+// job by its own configuration, so it does not see the other keys.
+func newJob[A any](name string, do func(ctx context.Context, w *work, args A) error, carries ...string) job[A] {
+	return job[A]{name, do, carries}
 }
 
 // work is the environment in which a job runs.
@@ -57,29 +63,13 @@ type around struct {
 	running        *monitor.Job // nil: the job runs in the tool's process
 }
 
-// jobs are all jobs that a server does for tools, by name.
-var jobs = byName(
-	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, referencesJob, clusterJob, gcJob,
-	viewListJob, viewShowJob, viewRebuildJob, branchJob,
-	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
-	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
-	accessWhoamiJob, accessCheckJob, accessDiffJob, accessTryJob, accessImportJob, accountJob,
-	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
-	migrateJob, compareJob,
-)
+// A jobList has the jobs that a server does for tools.
+type jobList []anyJob
 
 // anyJob is a job with any type of arguments.
 type anyJob interface {
 	called() string
 	decode(ctx context.Context, w *work, args json.RawMessage) error
-}
-
-func byName(all ...anyJob) map[string]anyJob {
-	m := map[string]anyJob{}
-	for _, j := range all {
-		m[j.called()] = j
-	}
-	return m
 }
 
 func (j job[A]) called() string { return j.name }
@@ -179,34 +169,15 @@ func (j job[A]) refuseOptions(c *config.Config, a around) error {
 	return nil
 }
 
-// doJobs does the jobs of tools that find the store's folder locked, until stop is
-// called. It does nothing for a shared store, because tools can open a shared store
-// themselves.
-func (s *serving) doJobs(context.Context) (stop func() error, err error) {
-	if strings.HasPrefix(s.config.Store, "hbase:") {
-		return each(), nil
-	}
-	l, err := handoff.Listen(s.config.Store, s.log)
-	if err != nil {
-		s.log.Warn("tools cannot work on the store while it is served", "error", err)
-		return each(), nil
-	}
-	return each(inBackground(func(ctx context.Context) {
-		l.Serve(ctx, func(ctx context.Context, call *handoff.Call) error {
-			return doFor(ctx, s.store.Partition, s.archives, s.directory.Admin(), s.watch.metrics.Jobs, call)
-		})
-	})), nil
-}
-
-// doFor does the job that a tool has requested.
-func doFor(ctx context.Context, p *partition.Partition, archive archives, signer string, all *monitor.Jobs, call *handoff.Call) error {
-	j := jobs[call.Work]
-	if j == nil {
+// do does the job that a tool has requested.
+func (l jobList) do(ctx context.Context, p *partition.Partition, archive archives, signer string, all *monitor.Jobs, call *handoff.Call) error {
+	i := slices.IndexFunc(l, func(j anyJob) bool { return j.called() == call.Work })
+	if i < 0 {
 		return fmt.Errorf("this version of the server does not do %q", call.Work)
 	}
 	running := all.Begin(call.Work)
 	defer running.End()
-	err := j.decode(ctx, &work{p, around{
+	err := l[i].decode(ctx, &work{p, around{
 		Stdin: &lateInput{open: call.Open}, Stdout: call.Stdout, Stderr: call.Stderr,
 		terminal: call.Terminal, elsewhere: true, open: call.Open, create: call.Create, running: running,
 	}, signer, archive}, call.Args)
@@ -241,4 +212,9 @@ func (a *around) progress(verb string) *bulk.Progress {
 		a.running.Measure(p.Ratio)
 	}
 	return p
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -10,17 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
-	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // The commands about the past are log, diff and restore. They call package history.
 
-func (m *Main) logCommand() *cobra.Command {
+func logCommand(m *Main) *cobra.Command {
 	var a logArgs
 	c := m.command(&cobra.Command{
 		Use:   "log --store STORE [--since WHEN] [--until WHEN] [--by DN] [--json] [DN]",
@@ -49,7 +47,7 @@ type logArgs struct {
 	JSON                 bool
 }
 
-var logJob = job[logArgs]{"log", printLog, nil}
+var logJob = newJob("log", printLog)
 
 func printLog(ctx context.Context, w *work, a logArgs) error {
 	o := history.LogOptions{JSON: a.JSON}
@@ -91,22 +89,4 @@ func firstState(ctx context.Context, w *work, since string) (*partition.Snapshot
 		return firstState(ctx, w, gone.Horizon.String())
 	}
 	return s, err
-}
-
-// parseName parses a name from the command line.
-func parseName(where, text string) (dn.DN, error) {
-	name, err := dn.Parse(text)
-	if err != nil {
-		return nil, &config.Error{Where: where, Text: err.Error()}
-	}
-	return name, nil
-}
-
-// stateAt returns the state at the point in time that the user gave with flag.
-func stateAt(ctx context.Context, w *work, flag, when string) (*partition.Snapshot, error) {
-	m, err := state.ParsePointInTime(when)
-	if err != nil {
-		return nil, &config.Error{Where: flag, Text: err.Error()}
-	}
-	return history.State(ctx, w.Partition, m)
 }

@@ -16,9 +16,9 @@ import (
 // runtime to 768 MiB plus the size of a full cache of entries, so that the garbage of large requests
 // does not grow beyond that. If GOGC or GOMEMLIMIT is
 // set, its value takes precedence.
-func (m *Main) tuneMemory(c *config.Config) {
+func (s *serving) tuneMemory(c *config.Config) {
 	set := func(name string) bool {
-		return slices.ContainsFunc(m.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+		return slices.ContainsFunc(s.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	}
 	if !set("GOGC") {
 		debug.SetGCPercent(200)

@@ -29,8 +29,8 @@ type migrateArgs struct {
 }
 
 var (
-	migrateJob = job[migrateArgs]{"migrate", migrateStore, nil}
-	compareJob = job[oldServer]{"compare", compareStore, nil}
+	migrateJob = newJob("migrate", migrateStore)
+	compareJob = newJob("compare", compareStore)
 )
 
 // migrateCommands is the commands that copy another server.
@@ -196,13 +196,13 @@ func migrateStore(ctx context.Context, w *work, a migrateArgs) error {
 	case following:
 		err = m.Resume(ctx)
 	default:
-		err = w.copy(ctx, m, a.Follow)
+		err = copyEntries(ctx, w, m, a.Follow)
 	}
 	switch {
 	case err != nil || !a.Follow && !a.Finish && !following:
 		return err
 	case a.Finish:
-		return w.finish(ctx, m, a)
+		return finishMove(ctx, w, m, a)
 	case !a.Follow:
 		return m.CatchUp(ctx)
 	}
@@ -214,8 +214,8 @@ func migrateStore(ctx context.Context, w *work, a migrateArgs) error {
 	return err
 }
 
-// copy copies the entries of the old server.
-func (w *work) copy(ctx context.Context, m *migrate.Move, follow bool) error {
+// copyEntries copies the entries of the old server.
+func copyEntries(ctx context.Context, w *work, m *migrate.Move, follow bool) error {
 	n, rate, err := m.Copy(ctx, follow)
 	if err == nil {
 		fmt.Fprintln(w.Stdout, "copied", rate)
@@ -226,18 +226,18 @@ func (w *work) copy(ctx context.Context, m *migrate.Move, follow bool) error {
 	return err
 }
 
-// finish ends a migration.
-func (w *work) finish(ctx context.Context, m *migrate.Move, a migrateArgs) error {
+// finishMove ends a migration.
+func finishMove(ctx context.Context, w *work, m *migrate.Move, a migrateArgs) error {
 	quiet := func(ctx context.Context) error {
 		if a.ReadOnly {
 			return nil
 		}
 		fmt.Fprintln(w.Stderr, "Make the old server read-only now, or stop what writes there. Then press Enter.")
-		return w.enter(ctx)
+		return awaitEnter(ctx, w)
 	}
 	r, err := m.Finish(ctx, migrate.FinishOptions{Quiet: quiet, Different: a.Different})
 	if r != nil {
-		if e := w.printReport(r); e != nil {
+		if e := printReport(w, r); e != nil {
 			return e
 		}
 	}
@@ -247,8 +247,8 @@ func (w *work) finish(ctx context.Context, m *migrate.Move, a migrateArgs) error
 	return err
 }
 
-// enter waits until standard input has a line or ends.
-func (w *work) enter(ctx context.Context) error {
+// awaitEnter waits until standard input has a line or ends.
+func awaitEnter(ctx context.Context, w *work) error {
 	line := make(chan struct{})
 	go func() {
 		defer close(line)
@@ -262,7 +262,7 @@ func (w *work) enter(ctx context.Context) error {
 	}
 }
 
-func (w *work) printReport(r *migrate.Report) error {
+func printReport(w *work, r *migrate.Report) error {
 	out := bufio.NewWriter(w.Stdout)
 	for _, d := range r.Differences {
 		fmt.Fprintln(out, d)
@@ -285,7 +285,7 @@ func compareStore(ctx context.Context, w *work, o oldServer) error {
 	if err != nil {
 		return err
 	}
-	if err := w.printReport(r); err != nil {
+	if err := printReport(w, r); err != nil {
 		return err
 	}
 	if len(r.Differences) > 0 {

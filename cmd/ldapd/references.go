@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 )
 
-func (m *Main) referencesCommand() *cobra.Command {
+func referencesCommand(m *Main) *cobra.Command {
 	var a referencesArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "references --store STORE [--must-exist] [--repair] [--end] [ATTR]...",
@@ -48,7 +48,7 @@ type referencesArgs struct {
 	MustExist, Repair, End bool
 }
 
-var referencesJob = job[referencesArgs]{"references", references, nil}
+var referencesJob = newJob("references", references)
 
 func references(ctx context.Context, w *work, a referencesArgs) error {
 	if len(a.Attributes) == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
-func (m *Main) reindexCommand() *cobra.Command {
+func reindexCommand(m *Main) *cobra.Command {
 	var drop []string
 	c := accepts(m.command(&cobra.Command{
 		Use:   "reindex --store STORE [--drop ATTR]... [ATTR[:row|:column]]...",
@@ -34,7 +34,7 @@ new version of ldapd has other rules for normal forms.`,
   ldapd reindex --store ./data`,
 	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		if len(args)+len(drop) == 0 {
-			return m.rebuild(ctx, c)
+			return rebuild(ctx, m, c)
 		}
 		return reindexJob.on(ctx, m, c, openReadWrite, m.around(), reindexArgs{args, drop})
 	}))
@@ -45,7 +45,7 @@ new version of ldapd has other rules for normal forms.`,
 // reindexArgs are the arguments of the command besides the configuration.
 type reindexArgs struct{ Indexes, Drop []string }
 
-var reindexJob = job[reindexArgs]{"reindex", reindex, nil}
+var reindexJob = newJob("reindex", reindex)
 
 // reindex drops and builds the indexes that the arguments name.
 func reindex(ctx context.Context, w *work, a reindexArgs) error {
@@ -53,14 +53,14 @@ func reindex(ctx context.Context, w *work, a reindexArgs) error {
 	if err != nil {
 		return err
 	}
-	return w.reindexing(ctx, func(o verify.ReindexOptions) error {
+	return reindexing(ctx, &w.around, func(o verify.ReindexOptions) error {
 		o.Again = again
 		return onlineschema.Reindex(ctx, w.Partition, indexes, o)
 	})
 }
 
 // reindexing calls do and shows the progress of its work.
-func (a *around) reindexing(ctx context.Context, do func(verify.ReindexOptions) error) error {
+func reindexing(ctx context.Context, a *around, do func(verify.ReindexOptions) error) error {
 	progress := a.progress("reindex")
 	progress.Begin()
 	err := do(verify.ReindexOptions{
@@ -82,7 +82,7 @@ func (a *around) reindexing(ctx context.Context, do func(verify.ReindexOptions) 
 
 // rebuild rebuilds everything that the store derives from its entries, such as the
 // indexes. No server may have the store open meanwhile.
-func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
+func rebuild(ctx context.Context, m *Main, c *config.Config) error {
 	if _, err := storeThere(c, openReadWrite); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	a := m.around()
-	err = a.reindexing(ctx, func(o verify.ReindexOptions) error {
+	err = reindexing(ctx, &a, func(o verify.ReindexOptions) error {
 		_, err := verify.Rebuild(ctx, s, partition.Options{Cache: c.Cache, Txn: txn.Options{Lease: c.Lease, Log: log, Now: clock(c), Doubt: guard.Doubt}, Log: log}, o)
 		return err
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-func (m *Main) restoreCommand() *cobra.Command {
+func restoreCommand(m *Main) *cobra.Command {
 	var a restoreArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "restore --store STORE --at WHEN [--subtree] [--dry-run] [--secrets-from ARCHIVE] DN",
@@ -60,7 +60,7 @@ type restoreArgs struct {
 	SecretsFrom, Identity string
 }
 
-var restoreJob = job[restoreArgs]{"restore", restore, nil}
+var restoreJob = newJob("restore", restore)
 
 func restore(ctx context.Context, w *work, a restoreArgs) error {
 	name, err := parseName("the name", a.DN)

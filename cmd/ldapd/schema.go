@@ -71,8 +71,8 @@ type schemaListArgs struct {
 }
 
 var (
-	schemaListJob = job[schemaListArgs]{"schema list", listSchema, nil}
-	schemaShowJob = job[[]string]{"schema show", showSchema, nil}
+	schemaListJob = newJob("schema list", listSchema)
+	schemaShowJob = newJob("schema show", showSchema)
 )
 
 func listSchema(_ context.Context, w *work, a schemaListArgs) error {

@@ -17,8 +17,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tools/schemafile"
 )
 
-const dryRunHelp = "say what would be done, or why it cannot be done, and change nothing"
-
 func (m schemaCommands) add() *cobra.Command {
 	var a schemaAddArgs
 	var derive *pflag.Flag
@@ -105,8 +103,8 @@ type schemaRemoveArgs struct {
 }
 
 var (
-	schemaAddJob    = job[schemaAddArgs]{"schema add", addSchema, nil}
-	schemaRemoveJob = job[schemaRemoveArgs]{"schema remove", removeSchema, nil}
+	schemaAddJob    = newJob("schema add", addSchema)
+	schemaRemoveJob = newJob("schema remove", removeSchema)
 )
 
 // addSchema adds definitions, or with --continue those that can be added, and returns the errors
@@ -115,7 +113,7 @@ func addSchema(ctx context.Context, w *work, a schemaAddArgs) error {
 	var done *schema.Merged
 	var wrong []error
 	merge := func() error {
-		return w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (_ *schema.Merged, err error) {
+		return changeSchema(ctx, w, a.schemaChange, func(s *schema.Schema) (_ *schema.Merged, err error) {
 			if !a.Continue {
 				done, err = s.Merge(a.Definitions)
 				return done, err
@@ -139,7 +137,7 @@ func addSchema(ctx context.Context, w *work, a schemaAddArgs) error {
 }
 
 func removeSchema(ctx context.Context, w *work, a schemaRemoveArgs) error {
-	return w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (*schema.Merged, error) { return removal(s, a.Names) })
+	return changeSchema(ctx, w, a.schemaChange, func(s *schema.Schema) (*schema.Merged, error) { return removal(s, a.Names) })
 }
 
 // schemaChangeKeys are storeKeys and admin.dn, which is the author of the change.
@@ -194,11 +192,8 @@ func removal(s *schema.Schema, args []string) (*schema.Merged, error) {
 	return out, nil
 }
 
-// errDryRun ends the transaction of a dry run.
-var errDryRun = errors.New("dry run")
-
 // changeSchema changes the schema in force, in one commit.
-func (w *work) changeSchema(ctx context.Context, a schemaChange, change func(*schema.Schema) (*schema.Merged, error)) error {
+func changeSchema(ctx context.Context, w *work, a schemaChange, change func(*schema.Schema) (*schema.Merged, error)) error {
 	var done *schema.Merged
 	_, err := onlineschema.UpdateSchema(ctx, w.Partition, w.by(""), func(tx *partition.Tx) (err error) {
 		if done, err = change(tx.Schema()); err != nil || len(done.Add)+len(done.Remove) == 0 {
@@ -213,11 +208,11 @@ func (w *work) changeSchema(ctx context.Context, a schemaChange, change func(*sc
 	if err != nil && !errors.Is(err, errDryRun) {
 		return err
 	}
-	return w.printChange(done, a.DryRun)
+	return printChange(w, done, a.DryRun)
 }
 
 // printChange prints what was changed or, in a dry run, what would be changed.
-func (w *work) printChange(done *schema.Merged, dryRun bool) error {
+func printChange(w *work, done *schema.Merged, dryRun bool) error {
 	for _, n := range done.Notes {
 		fmt.Fprintln(w.Stderr, "note:", n)
 	}

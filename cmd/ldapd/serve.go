@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/passwordlist"
 	"github.com/seed-4dac0d86/ldapd/directory"
@@ -27,33 +25,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
-func (m *Main) serveCommand() *cobra.Command {
-	use, create := openServe, false
-	c := accepts(m.command(&cobra.Command{
-		Use:   "serve --store STORE [--create [--access PROFILE] [--password-policy POLICY]] [--accept-clock] [--listen URL]... [--suffix DN]...",
-		Short: "Serve the directory in a store",
-		Long: `Serve the directory in a store until the process is told to stop. With --create, a
-missing store is created as an empty directory: --suffix names its naming contexts,
---access decides who may see what, and --password-policy what passwords must be like.
-When clients can connect, a line "ready URL..." is printed.`,
-		Example: `  ldapd serve --store ./data --create --suffix dc=example,dc=com --admin-password-file ./admin.pw`,
-		Args:    cobra.NoArgs,
-	}, allKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		if create {
-			use = openInit
-		}
-		return m.serve(ctx, c, use)
-	}))
-	c.Flags().BoolVar(&create, "create", false, "make the store if there is none")
-	return c
-}
-
 // serve serves until ctx ends. A standby that is promoted, or continues from another base,
 // starts again in this process.
-func (m *Main) serve(ctx context.Context, c *config.Config, use openMode) error {
+func serve(ctx context.Context, m *Main, c *config.Config, use openMode, jobs jobList) error {
 	for {
 		once, again := context.WithCancelCause(ctx)
-		err := m.serveOnce(once, c, use, again)
+		err := serveOnce(once, m, c, use, jobs, again)
 		isAgain := context.Cause(once) == errAgain && (err == nil || errors.Is(err, context.Canceled)) || errors.Is(err, errAgain)
 		again(nil)
 		if !isAgain || ctx.Err() != nil {
@@ -69,10 +46,10 @@ func (m *Main) serve(ctx context.Context, c *config.Config, use openMode) error 
 
 // serveOnce serves until ctx ends. The function restart ends ctx with a cause that makes serve
 // start the server anew.
-func (m *Main) serveOnce(ctx context.Context, c *config.Config, use openMode, restart context.CancelCauseFunc) (err error) {
+func serveOnce(ctx context.Context, m *Main, c *config.Config, use openMode, jobs jobList, restart context.CancelCauseFunc) (err error) {
 	signals, unnotify := hangups()
 	defer unnotify()
-	s := &serving{Main: m, config: c, log: m.logger(c), use: use, restart: restart, hangups: signals}
+	s := &serving{Main: m, config: c, log: m.logger(c), use: use, jobs: jobs, restart: restart, hangups: signals}
 	for _, start := range []part{
 		s.listen, s.monitor, s.openStore, s.archive, s.follow, s.openDirectory,
 		s.warm, s.keepViews, s.returnMemory, s.doJobs, s.publish,
@@ -96,6 +73,7 @@ type serving struct {
 	config  *config.Config
 	log     *slog.Logger
 	use     openMode
+	jobs    jobList
 	restart context.CancelCauseFunc // makes serve start the server anew
 	hangups <-chan os.Signal
 	stops   []func() error
@@ -109,6 +87,7 @@ type serving struct {
 	fence     fence
 	store     *directoryStore
 	archives  archives
+	archiver  *archive.Archiver // nil: the process does not archive
 	hashes    *auth.Passwords
 	directory *directory.Directory
 }
@@ -235,7 +214,7 @@ func (s *serving) returnMemory(context.Context) (stop func() error, err error) {
 // publish makes the status listener report the state of the store, and other servers list this one.
 func (s *serving) publish(ctx context.Context) (stop func() error, err error) {
 	s.front.options.Traffic = s.watch.metrics.Traffic
-	s.watch.serve(ctx, s.store, s.hashes, s.front.files, s.archives)
+	s.watch.serve(ctx, s)
 	return each(func() { s.watch.stop(context.WithoutCancel(ctx)) }), nil
 }
 

@@ -6,16 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
-	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/handoff"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
-	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // errAgain is the cause with which a server stops in order to start again in the same process.
@@ -52,7 +46,7 @@ func openFollower(ctx context.Context, c *config.Config, log *slog.Logger, again
 		return nil, nil
 	case role == archive.Promoting:
 		log.Warn("a promotion was interrupted: it is completed now")
-		_, err := promoteAlone(ctx, c, f, false, log)
+		_, err := promoteAlone(ctx, c, f.Standby, false, log)
 		return nil, err
 	}
 	return f, nil
@@ -91,107 +85,17 @@ func (f *follower) follow(ctx context.Context, p *directoryStore, log *slog.Logg
 	}), nil
 }
 
-// promoteKeys are the configuration keys of promote.
-var promoteKeys = append([]string{"standby.from", "archive.identity"}, storeKeys...)
-
-// promoteCommands is the command "ldapd promote".
-type promoteCommands struct{ *Main }
-
-func (m promoteCommands) root() *cobra.Command {
-	var a promoteArgs
-	c := accepts(m.command(&cobra.Command{
-		Use:   "promote --store STORE --standby-from PLACE [--without-archive]",
-		Short: "Make a standby the primary",
-		Long: `Make a standby the primary: its folder becomes the owner of the archive, it applies what
-the old primary archived, and it takes changes from then on. A running server restarts
-in the same process, which ends its connections; without a server, start one afterwards.
-The old primary finds out when it next archives, or when it starts: it then refuses
-changes, and reports how many commits were not taken over. These are the commits that it
-had not archived.
-
-With --without-archive the archive is not asked, because it cannot be reached. Make sure that
-the old primary does not run any more: nothing else stops it.`,
-		Example: `  ldapd promote --config /etc/ldapd/ldapd.yaml`,
-		Args:    cobra.NoArgs,
-	}, promoteKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return m.run(ctx, c, a)
-	}))
-	c.Flags().BoolVar(&a.WithoutArchive, "without-archive", false, "do not ask the archive, which cannot be reached")
-	return c
-}
-
-// promoteArgs are the arguments of the command besides the configuration.
-type promoteArgs struct{ WithoutArchive bool }
-
-var promoteJob = job[promoteArgs]{"promote", promoteServed, []string{"standby.from", "archive.identity"}}
-
-// promoteServed promotes the standby that this process serves.
-func promoteServed(ctx context.Context, w *work, a promoteArgs) error {
-	f := w.archive.standby
-	if f == nil {
-		return errNotStandby
+// promote makes the standby a primary, and starts the server again.
+func (f *follower) promote(ctx context.Context, withoutArchive bool) (archive.Promotion, error) {
+	done, err := f.Promote(ctx, withoutArchive)
+	if err == nil {
+		f.again(errAgain)
 	}
-	done, err := f.Promote(ctx, a.WithoutArchive)
-	if err != nil {
-		return err
-	}
-	f.again(errAgain)
-	return printPromotion(w.around, done)
-}
-
-var errNotStandby = errors.New("the server is not a standby: it takes changes already")
-
-func printPromotion(a around, p archive.Promotion) error {
-	if p.Newest == 0 {
-		_, err := fmt.Fprintln(a.Stdout, "promoted: an earlier promotion was interrupted near its end")
-		return err
-	}
-	epoch := "the archive was not asked"
-	if p.Epoch > 0 {
-		epoch = fmt.Sprintf("epoch %d of the archive", p.Epoch)
-	}
-	_, err := fmt.Fprintf(a.Stdout, "promoted: %s, the newest commit is of %s (%s)\n", epoch, p.Newest.Time().UTC().Format(time.RFC3339Nano), p.Newest)
-	return err
-}
-
-// run promotes a standby: in the server's process if a server has the standby's store
-// open, and otherwise in this process.
-func (m promoteCommands) run(ctx context.Context, c *config.Config, a promoteArgs) error {
-	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
-		return &config.Error{Text: "only an embedded store has a standby: say --store FOLDER"}
-	}
-	is, err := archive.IsStandby(c.Store)
-	if err == nil && !is {
-		err = fmt.Errorf("%s: %w", c.Store, archive.ErrNoStandby)
-	}
-	if err != nil {
-		return err
-	}
-	err = promoteJob.ask(ctx, c, m.around(), a, table.ErrLocked)
-	if !errors.Is(err, handoff.ErrNobody) {
-		return err
-	}
-	if c.Standby.From == nil {
-		return &config.Error{Text: "no archive given: say --standby-from PLACE"}
-	}
-	log := m.logger(c)
-	keys, err := readKeys(c.Archive.Identity, os.Open)
-	if err != nil {
-		return err
-	}
-	f := &follower{Standby: archive.NewStandby(archive.StandbyOptions{Folder: c.Store, Place: c.Standby.From, Keys: keys, Log: log})}
-	if _, err := f.Prepare(ctx); err != nil {
-		return err
-	}
-	done, err := promoteAlone(ctx, c, f, a.WithoutArchive, log)
-	if err != nil {
-		return err
-	}
-	return printPromotion(m.around(), done)
+	return done, err
 }
 
 // promoteAlone promotes the store of a standby that no server has open.
-func promoteAlone(ctx context.Context, c *config.Config, f *follower, without bool, log *slog.Logger) (p archive.Promotion, err error) {
+func promoteAlone(ctx context.Context, c *config.Config, f *archive.Standby, without bool, log *slog.Logger) (p archive.Promotion, err error) {
 	s, err := openStore(ctx, c, log, openStandby, 0)
 	if errors.Is(err, lsm.ErrFollowsNone) {
 		return p, f.Finish()

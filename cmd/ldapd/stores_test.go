@@ -54,7 +54,7 @@ func ldapd(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
 	m := &Main{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &errs}
-	if status := m.Run(context.Background(), args); status != exitDone {
+	if status := m.Run(context.Background(), root(m), args); status != 0 {
 		t.Fatalf("ldapd %s: status %d\n%s", strings.Join(args, " "), status, errs.String())
 	}
 	return out.String()

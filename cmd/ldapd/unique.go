@@ -15,7 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
-func (m *Main) uniqueCommand() *cobra.Command {
+func uniqueCommand(m *Main) *cobra.Command {
 	var a uniqueArgs
 	c := accepts(m.command(&cobra.Command{
 		Use:   "unique --store STORE [--base DN] [--end] [ATTR]...",
@@ -48,7 +48,7 @@ type uniqueArgs struct {
 	End        bool
 }
 
-var uniqueJob = job[uniqueArgs]{"unique", unique, nil}
+var uniqueJob = newJob("unique", unique)
 
 func unique(ctx context.Context, w *work, a uniqueArgs) error {
 	if len(a.Attributes) == 0 {

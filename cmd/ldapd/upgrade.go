@@ -9,7 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
 
-func (m *Main) upgradeCommand() *cobra.Command {
+func upgradeCommand(m *Main) *cobra.Command {
 	a := upgradeArgs{}
 	c := accepts(m.command(&cobra.Command{
 		Use:   "upgrade --store STORE [--dry-run]",
@@ -30,7 +30,7 @@ back; afterwards, older versions refuse the store. Servers continue to serve mea
 // upgradeArgs are the arguments of the command besides the configuration.
 type upgradeArgs struct{ Dry bool }
 
-var upgradeJob = job[upgradeArgs]{"upgrade", upgrade, nil}
+var upgradeJob = newJob("upgrade", upgrade)
 
 func upgrade(ctx context.Context, w *work, a upgradeArgs) error {
 	before, newest := w.Partition.Formats()

@@ -76,9 +76,9 @@ records are computed for each reader.`,
 }
 
 var (
-	viewListJob    = job[viewArgs]{"view list", listViews, nil}
-	viewShowJob    = job[viewArgs]{"view show", showView, nil}
-	viewRebuildJob = job[viewArgs]{"view rebuild", rebuildView, nil}
+	viewListJob    = newJob("view list", listViews)
+	viewShowJob    = newJob("view show", showView)
+	viewRebuildJob = newJob("view rebuild", rebuildView)
 )
 
 func listViews(ctx context.Context, w *work, _ viewArgs) error {

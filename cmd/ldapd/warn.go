@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -42,17 +41,6 @@ func warnReadable(name string, log *slog.Logger) {
 
 func readableByOthers(info fs.FileInfo) bool {
 	return info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0
-}
-
-// sayReadable writes a warning to w if out is a file that other users can read.
-func sayReadable(out, w io.Writer) {
-	f, ok := out.(*os.File)
-	if !ok {
-		return
-	}
-	if info, err := f.Stat(); err == nil && readableByOthers(info) {
-		io.WriteString(w, "ldapd: others can read this output, which has password hashes: its file should have mode 0600\n")
-	}
 }
 
 // warnClear logs a warning if passwords cross the network unencrypted, or if clients on
