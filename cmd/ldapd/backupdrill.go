@@ -8,12 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/serving"
 )
 
 func (m backupCommands) drill() *cobra.Command {
 	var a drillArgs
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "drill --store STORE [--folder FOLDER] [--identity FILE]",
 		Short: "Restore the archive elsewhere and compare it with the store",
 		Long: `Archive what is not archived yet, restore the newest state to a folder that is removed
@@ -29,9 +31,9 @@ configured.`,
 		if c.Archive.Place != nil {
 			a.To = c.Archive.Place.String()
 		}
-		around := m.around()
-		around.open = os.Open
-		return drillJob.on(ctx, m.Main, c, openReadWrite, around, a)
+		around := m.Around()
+		around.Open = os.Open
+		return drillJob.Run(ctx, m.Main, c, cli.ReadWrite, around, a)
 	})
 	c.Flags().StringVar(&a.Folder, "folder", "", "`FOLDER` to restore to, which must not exist; by default one beside the store")
 	c.Flags().StringVar(&a.Identity, "identity", "", "`FILE` with the identity that reads a sealed archive, instead of archive.identity")
@@ -41,21 +43,21 @@ configured.`,
 // drillArgs are the arguments of the command besides the configuration.
 type drillArgs struct{ To, Identity, Folder string }
 
-var drillJob = newJob("drill", drillFor, "archive.to", "archive.identity")
+var drillJob = cli.NewJob("drill", drillFor, "archive.to", "archive.identity")
 
-func drillFor(ctx context.Context, w *work, a drillArgs) error {
+func drillFor(ctx context.Context, w *cli.Work, a drillArgs) error {
 	to, err := archiverOf(w, a.To)
 	if err != nil {
 		return err
 	}
-	keys, err := readKeys(a.Identity, w.open)
+	keys, err := cli.ReadKeys(a.Identity, w.Open)
 	if err != nil {
 		return err
 	}
-	d, err := drill(ctx, w.Partition, w.archive, to, keys, a.Folder)
+	d, err := serving.Drill(ctx, w.Partition, w.Archives, to, keys, a.Folder)
 	if err == nil {
 		_, err = fmt.Fprintf(w.Stdout, "the archive and the store are equal: %d entries as of %s, restored in %s\n",
-			d.entries, d.at.Time().UTC().Format(time.RFC3339), d.took.Round(time.Millisecond))
+			d.Entries, d.At.Time().UTC().Format(time.RFC3339), d.Took.Round(time.Millisecond))
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
@@ -16,7 +17,7 @@ import (
 func (m backupCommands) restore() *cobra.Command {
 	var f from
 	var to, until string
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "restore --from PLACE --to FOLDER [--until WHEN] [--identity FILE]",
 		Short: "Make a new store from an archive",
 		Long: `Make a new store, with its history, from an archive: from all of it, or from what was
@@ -79,7 +80,7 @@ func (m backupCommands) verify() *cobra.Command {
 	var f from
 	var deep bool
 	var folder string
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "verify --from PLACE [--deep --folder FOLDER [--identity FILE]]",
 		Short: "Read an archive and compare it with its hashes",
 		Long: `Read all objects of an archive and compare them with their hashes. If objects are
@@ -125,9 +126,9 @@ func (m backupCommands) verifyArchive(ctx context.Context, p archive.Place) erro
 }
 
 func (m backupCommands) verifyDeep(ctx context.Context, c *config.Config, p archive.Place, keys archive.Keys, folder string) error {
-	a := m.archivesOf(c, nil)
-	return restoredElsewhere(ctx, a, p, keys, folder, 0, func(d *directoryStore, done *archive.Restored) error {
-		n, err := checkQuietly(ctx, d)
+	a := m.ArchivesOf(c, nil)
+	return cli.RestoredElsewhere(ctx, a, p, keys, folder, 0, func(d *cli.Store, done *archive.Restored) error {
+		n, err := cli.CheckQuietly(ctx, d)
 		if err == nil {
 			_, err = fmt.Fprintf(m.Stdout, "restored and checked %d entries as of %s\n", n, done.Newest.Time().UTC().Format(time.RFC3339))
 		}

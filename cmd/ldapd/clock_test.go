@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 )
 
 // TestAcceptClock checks which commands have the flag --accept-clock: those that may change an
@@ -27,5 +29,5 @@ func TestAcceptClock(t *testing.T) {
 			t.Errorf("%s has --accept-clock: %v", strings.TrimPrefix(c.CommandPath(), "ldapd "), got)
 		}
 	}
-	visit(root(&Main{}))
+	visit(root(&cli.Main{}))
 }

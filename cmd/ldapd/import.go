@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition/branch"
@@ -34,13 +35,13 @@ type importRemote struct {
 	startTLS                bool
 }
 
-var importJob = newJob("import", importFiles, "suffix")
+var importJob = cli.NewJob("import", importFiles, "suffix")
 
-func importCommand(m *Main) *cobra.Command {
+func importCommand(m *cli.Main) *cobra.Command {
 	var a importArgs
 	var r importRemote
-	keys := append([]string{"suffix", "admin.dn", "access", "password-policy"}, storeKeys...)
-	c := accepts(m.command(&cobra.Command{
+	keys := append([]string{"suffix", "admin.dn", "access", "password-policy"}, cli.StoreKeys...)
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "import (--store STORE | --url URL) [--suffix DN]... FILE...",
 		Short: "Load LDIF files into a directory",
 		Long: `Load LDIF files, plain or compressed by gzip or zstd, into a directory; "-" is standard
@@ -95,14 +96,14 @@ visible together when it is merged. Other clients do not wait for the import.`,
 	return c
 }
 
-func importCommandLine(ctx context.Context, m *Main, c *config.Config, a importArgs, r importRemote) error {
+func importCommandLine(ctx context.Context, m *cli.Main, c *config.Config, a importArgs, r importRemote) error {
 	if a.Rejects == "" {
 		a.Rejects = bulk.RejectsOf(a.Files)
 	}
 	a.Suffixes, a.Size = c.Suffix, bulk.SizeOf(a.Files)
-	around := m.around()
-	around.open = oneOf(a.Files, os.Open)
-	around.create = oneOf([]string{a.Rejects}, func(name string) (*os.File, error) { return bulk.CreateRejects(name, a.Files) })
+	around := m.Around()
+	around.Open = cli.OneOf(a.Files, os.Open)
+	around.Create = cli.OneOf([]string{a.Rejects}, func(name string) (*os.File, error) { return bulk.CreateRejects(name, a.Files) })
 	switch {
 	case r.url != "" && c.Store != "" && c.Origin("store") == "--store":
 		return &config.Error{Where: "--url", Text: "give either --store or --url"}
@@ -112,31 +113,31 @@ func importCommandLine(ctx context.Context, m *Main, c *config.Config, a importA
 		return &config.Error{Where: "--branch", Text: "it goes with --store, and not with --suffix or --at-once"}
 	case a.Branch != "":
 		a.Suffixes = nil
-		return importJob.on(ctx, m, c, openReadWrite, around, a)
+		return importJob.Run(ctx, m, c, cli.ReadWrite, around, a)
 	case r.url != "":
 		return sendFiles(ctx, &around, r, a)
 	}
-	return importJob.on(ctx, m, c, openLoad, around, a)
+	return importJob.Run(ctx, m, c, cli.Load, around, a)
 }
 
-func (a *importArgs) options(w *around) bulk.Options {
+func (a *importArgs) options(w *cli.Around) bulk.Options {
 	return bulk.Options{
-		Files: a.Files, Stdin: w.Stdin, Open: w.open, Size: a.Size, Suffixes: a.Suffixes,
-		Continue: a.Continue, Rejects: a.Rejects, Create: w.create, AllowFiles: a.FromFiles,
+		Files: a.Files, Stdin: w.Stdin, Open: w.Open, Size: a.Size, Suffixes: a.Suffixes,
+		Continue: a.Continue, Rejects: a.Rejects, Create: w.Create, AllowFiles: a.FromFiles,
 		DropDuplicates: a.DropDuplicates, Together: a.Together, Batches: a.Batches,
 		Report:   reportBad(w),
 		Summary:  func(s *bulk.Summary) { summarize(w, s) },
 		Note:     func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
-		Progress: w.progress("import"),
+		Progress: w.Progress("import"),
 	}
 }
 
-func importFiles(ctx context.Context, w *work, a importArgs) error {
-	if a.FromFiles && w.elsewhere {
+func importFiles(ctx context.Context, w *cli.Work, a importArgs) error {
+	if a.FromFiles && w.Elsewhere {
 		return &config.Error{Where: "--allow-file-urls", Text: "the server that has the store would read the files, by its own rights: import with --url, or while no server runs"}
 	}
-	o := a.options(&w.around)
-	o.By, o.Beside = w.by(""), w.elsewhere && !a.Together
+	o := a.options(&w.Around)
+	o.By, o.Beside = w.By(""), w.Elsewhere && !a.Together
 	if a.Branch != "" {
 		var err error
 		if o.Branch, err = branch.Find(w.Partition, a.Branch); err != nil {
@@ -155,7 +156,7 @@ func importFiles(ctx context.Context, w *work, a importArgs) error {
 	return err
 }
 
-func sendFiles(ctx context.Context, w *around, f importRemote, a importArgs) error {
+func sendFiles(ctx context.Context, w *cli.Around, f importRemote, a importArgs) error {
 	r, o := bulk.Remote{URL: f.url, BindDN: f.bind, StartTLS: f.startTLS}, a.options(w)
 	if f.passwordFile != "" {
 		b, err := os.ReadFile(f.passwordFile)
@@ -188,7 +189,7 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:maxReport], "") + "... and more"
 }
 
-func reportBad(a *around) func(*ldif.Error) {
+func reportBad(a *cli.Around) func(*ldif.Error) {
 	n := 0
 	return func(e *ldif.Error) {
 		switch n++; {
@@ -212,7 +213,7 @@ var remedies = map[bulk.Cause]string{
 }
 
 // summarize prints why records were bad, and what mends each cause.
-func summarize(a *around, s *bulk.Summary) {
+func summarize(a *cli.Around, s *bulk.Summary) {
 	fmt.Fprintln(a.Stderr, "why records are bad:")
 	causes := slices.SortedFunc(maps.Keys(s.Records), func(x, y bulk.Cause) int {
 		return cmp.Or(s.Records[y]-s.Records[x], strings.Compare(string(x), string(y)))
@@ -238,7 +239,7 @@ func summarize(a *around, s *bulk.Summary) {
 }
 
 // listed prints how many names there are, and the names.
-func listed(a *around, what string, names []string) {
+func listed(a *cli.Around, what string, names []string) {
 	if len(names) > 0 {
 		fmt.Fprintf(a.Stderr, "         %d %s: %s\n", len(names), what, strings.Join(names, ", "))
 	}

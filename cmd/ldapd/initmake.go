@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/certs"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -27,7 +28,7 @@ import (
 
 // A maker makes the files and the store of a directory.
 type maker struct {
-	m *Main
+	m *cli.Main
 	*setup
 	user  int // if root hands the store over: its new owner
 	group int
@@ -105,8 +106,8 @@ func (k *maker) makeStore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer lowMemory(c)()
-	p, err := openPartition(ctx, c, slog.New(slog.DiscardHandler), openLoad)
+	defer cli.LowMemory(c)()
+	p, err := cli.Open(ctx, c, slog.New(slog.DiscardHandler), cli.Load)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/accesscmd"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 )
 
 func main() { os.Exit(run()) }
@@ -24,13 +27,13 @@ func run() int {
 	// The first signal makes the program end in an orderly way; the second ends it at
 	// once.
 	context.AfterFunc(ctx, stop)
-	m := &Main{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ()}
+	m := &cli.Main{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ()}
 	return m.Run(ctx, root(m), os.Args[1:])
 }
 
 // root returns the command that contains all other commands. A new command needs a
 // function in a separate file, and a line in root.
-func root(m *Main) *cobra.Command {
+func root(m *cli.Main) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ldapd",
 		Short:         "LDAP directory server on an embedded store or HBase",
@@ -54,7 +57,7 @@ func root(m *Main) *cobra.Command {
 		referencesCommand(m),
 		viewCommands{m}.root(),
 		branchCommands{m}.root(),
-		accessCommand(m), accountCommands{m}.root(),
+		accesscmd.Command(m), accountCommands{m}.root(),
 		gcCommand(m),
 		eraseCommands{m}.root(),
 		schemaCommands{m}.root(),
@@ -77,10 +80,10 @@ func root(m *Main) *cobra.Command {
 }
 
 // jobs are all jobs that a server does for tools.
-var jobs = append(jobList{
+var jobs = append(cli.Jobs{
 	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, referencesJob, clusterJob, gcJob,
 	viewListJob, viewShowJob, viewRebuildJob, branchJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accountJob, logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
 	migrateJob, compareJob,
-}, accessJobs...)
+}, accesscmd.Jobs...)

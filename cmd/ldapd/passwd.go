@@ -13,11 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 )
 
-func passwdCommand(m *Main) *cobra.Command {
+func passwdCommand(m *cli.Main) *cobra.Command {
 	var scheme, output string
 	var scram bool
 	c := &cobra.Command{
@@ -31,7 +32,7 @@ administrator's password file or authPassword.`,
   ldapd serve --store ./data --admin-password-file admin.pw`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			m.working = true
+			m.Working = true
 			return writeOutput(m, output, func(w io.Writer) error { return passwd(c.Context(), m, w, scheme, scram) })
 		},
 	}
@@ -41,7 +42,7 @@ administrator's password file or authPassword.`,
 	return c
 }
 
-func passwd(ctx context.Context, m *Main, out io.Writer, scheme string, scram bool) error {
+func passwd(ctx context.Context, m *cli.Main, out io.Writer, scheme string, scram bool) error {
 	password, err := readPassword(m)
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func passwd(ctx context.Context, m *Main, out io.Writer, scheme string, scram bo
 	return err
 }
 
-func readPassword(m *Main) (string, error) {
+func readPassword(m *cli.Main) (string, error) {
 	if f, ok := m.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return askPassword(m, int(f.Fd()))
 	}
@@ -81,7 +82,7 @@ func readPassword(m *Main) (string, error) {
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
-func askPassword(m *Main, fd int) (string, error) {
+func askPassword(m *cli.Main, fd int) (string, error) {
 	first, err := ask(m, fd, "New password: ")
 	if err != nil {
 		return "", err
@@ -93,7 +94,7 @@ func askPassword(m *Main, fd int) (string, error) {
 	return first, err
 }
 
-func ask(m *Main, fd int, prompt string) (string, error) {
+func ask(m *cli.Main, fd int, prompt string) (string, error) {
 	fmt.Fprint(m.Stderr, prompt)
 	b, err := term.ReadPassword(fd)
 	fmt.Fprintln(m.Stderr)

@@ -10,21 +10,23 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/handoff"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/serving"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // promoteKeys are the configuration keys of promote.
-var promoteKeys = append([]string{"standby.from", "archive.identity"}, storeKeys...)
+var promoteKeys = append([]string{"standby.from", "archive.identity"}, cli.StoreKeys...)
 
 // promoteCommands is the command "ldapd promote".
-type promoteCommands struct{ *Main }
+type promoteCommands struct{ *cli.Main }
 
 func (m promoteCommands) root() *cobra.Command {
 	var a promoteArgs
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "promote --store STORE --standby-from PLACE [--without-archive]",
 		Short: "Make a standby the primary",
 		Long: `Make a standby the primary: its folder becomes the owner of the archive, it applies what
@@ -48,23 +50,23 @@ the old primary does not run any more: nothing else stops it.`,
 // promoteArgs are the arguments of the command besides the configuration.
 type promoteArgs struct{ WithoutArchive bool }
 
-var promoteJob = newJob("promote", promoteServed, "standby.from", "archive.identity")
+var promoteJob = cli.NewJob("promote", promoteServed, "standby.from", "archive.identity")
 
 // promoteServed promotes the standby that this process serves.
-func promoteServed(ctx context.Context, w *work, a promoteArgs) error {
-	if w.archive.promote == nil {
+func promoteServed(ctx context.Context, w *cli.Work, a promoteArgs) error {
+	if w.Archives.Promote == nil {
 		return errNotStandby
 	}
-	done, err := w.archive.promote(ctx, a.WithoutArchive)
+	done, err := w.Archives.Promote(ctx, a.WithoutArchive)
 	if err != nil {
 		return err
 	}
-	return printPromotion(w.around, done)
+	return printPromotion(w.Around, done)
 }
 
 var errNotStandby = errors.New("the server is not a standby: it takes changes already")
 
-func printPromotion(a around, p archive.Promotion) error {
+func printPromotion(a cli.Around, p archive.Promotion) error {
 	if p.Newest == 0 {
 		_, err := fmt.Fprintln(a.Stdout, "promoted: an earlier promotion was interrupted near its end")
 		return err
@@ -90,15 +92,15 @@ func (m promoteCommands) run(ctx context.Context, c *config.Config, a promoteArg
 	if err != nil {
 		return err
 	}
-	err = promoteJob.ask(ctx, c, m.around(), a, table.ErrLocked)
+	err = promoteJob.Ask(ctx, c, m.Around(), a, table.ErrLocked)
 	if !errors.Is(err, handoff.ErrNobody) {
 		return err
 	}
 	if c.Standby.From == nil {
 		return &config.Error{Text: "no archive given: say --standby-from PLACE"}
 	}
-	log := m.logger(c)
-	keys, err := readKeys(c.Archive.Identity, os.Open)
+	log := m.Logger(c)
+	keys, err := cli.ReadKeys(c.Archive.Identity, os.Open)
 	if err != nil {
 		return err
 	}
@@ -106,9 +108,9 @@ func (m promoteCommands) run(ctx context.Context, c *config.Config, a promoteArg
 	if _, err := f.Prepare(ctx); err != nil {
 		return err
 	}
-	done, err := promoteAlone(ctx, c, f, a.WithoutArchive, log)
+	done, err := serving.PromoteAlone(ctx, c, f, a.WithoutArchive, log)
 	if err != nil {
 		return err
 	}
-	return printPromotion(m.around(), done)
+	return printPromotion(m.Around(), done)
 }

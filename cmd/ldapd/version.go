@@ -4,16 +4,18 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 )
 
-func versionCommand(m *Main) *cobra.Command {
+func versionCommand(m *cli.Main) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			m.working = true
-			_, err := fmt.Fprintln(m.Stdout, "ldapd", version())
+			m.Working = true
+			_, err := fmt.Fprintln(m.Stdout, "ldapd", cli.Version())
 			return err
 		},
 	}

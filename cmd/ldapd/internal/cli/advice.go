@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/seed-4dac0d86/ldapd/store/archive"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
+)
+
+// advised are errors of libraries, which know no commands, and the option or command that helps.
+var advised = []struct {
+	err  error
+	with string
+}{
+	{archive.ErrNotOwner, "'ldapd backup --take-over' takes it over"},
+	{archive.ErrNoIdentity, "the option is --identity"},
+	{txn.ErrIncomplete, "that was 'ldapd backup clone' or 'ldapd backup cut'"},
+	{syscall.EADDRINUSE, "the option is --listen"},
+}
+
+// advice returns what follows an error in a message: the option or command that helps, or "".
+func advice(err error) string {
+	for _, a := range advised {
+		if errors.Is(err, a.err) {
+			return " (" + a.with + ")"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,26 @@
+package serving
+
+import "testing"
+
+// TestReturns checks that memory is returned only after much work. A server that does a little
+// work all the time must not mark its large cache again and again.
+func TestReturns(t *testing.T) {
+	for _, x := range []struct {
+		interval, since, live uint64
+		want                  bool
+	}{
+		{0, busy + 1, 10 << 20, true},
+		{0, busy, 10 << 20, false},
+		{calm, busy + 1, 10 << 20, false},
+		{0, busy + 1, 4 << 30, false},
+		{0, 2 << 30, 4 << 30, true},
+	} {
+		if got := returns(x.interval, x.since, x.live); got != x.want {
+			t.Errorf("%d in the interval, %d in all, %d live: %v", x.interval, x.since, x.live, got)
+		}
+	}
+	allocated, live := heap()
+	if allocated == 0 || live > allocated {
+		t.Errorf("%d allocated, %d live", allocated, live)
+	}
+}
