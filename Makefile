@@ -18,7 +18,7 @@ export CGO_ENABLED = 0
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 
 build:
-	$(GO) build -ldflags '-X main.built=$(VERSION)' -o bin/ldapd ./cmd/ldapd
+	$(GO) build -ldflags '-X github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli.built=$(VERSION)' -o bin/ldapd ./cmd/ldapd
 
 run: build
 	@scripts/run bin/ldapd $(DATA) $(LISTEN) $(SUFFIX)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/directory/account"
@@ -15,7 +16,7 @@ import (
 )
 
 // accountCommands are the commands "ldapd account ...".
-type accountCommands struct{ *Main }
+type accountCommands struct{ *cli.Main }
 
 func (m accountCommands) root() *cobra.Command {
 	c := &cobra.Command{
@@ -37,24 +38,24 @@ docs/accounts.md.`,
 // accountActions are the commands whose only argument is a name.
 var accountActions = []struct {
 	verb, short string
-	use         openMode
-	do          func(ctx context.Context, w *work, a *directory.Accounts, name dn.DN) error
+	use         cli.Mode
+	do          func(ctx context.Context, w *cli.Work, a *directory.Accounts, name dn.DN) error
 }{
-	{"show", "Print the policy, the password's age, failures and state of an account", openReadOnly, showAccount},
-	{"policy", "Print which password policy applies to an entry, and why", openReadOnly, showPolicy},
-	{"unlock", "Delete the failures that lock an account", openReadWrite,
-		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
+	{"show", "Print the policy, the password's age, failures and state of an account", cli.ReadOnly, showAccount},
+	{"policy", "Print which password policy applies to an entry, and why", cli.ReadOnly, showPolicy},
+	{"unlock", "Delete the failures that lock an account", cli.ReadWrite,
+		func(ctx context.Context, _ *cli.Work, a *directory.Accounts, name dn.DN) error {
 			return a.Unlock(ctx, name)
 		}},
-	{"disable", "Disable an account, so that nobody can bind with it", openReadWrite,
-		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
+	{"disable", "Disable an account, so that nobody can bind with it", cli.ReadWrite,
+		func(ctx context.Context, _ *cli.Work, a *directory.Accounts, name dn.DN) error {
 			return a.Disable(ctx, name)
 		}},
-	{"enable", "Enable an account that was disabled", openReadWrite,
-		func(ctx context.Context, _ *work, a *directory.Accounts, name dn.DN) error {
+	{"enable", "Enable an account that was disabled", cli.ReadWrite,
+		func(ctx context.Context, _ *cli.Work, a *directory.Accounts, name dn.DN) error {
 			return a.Enable(ctx, name)
 		}},
-	{"reset", "Give an account a new password, to be changed at the next bind, and print it", openReadWrite, resetAccount},
+	{"reset", "Give an account a new password, to be changed at the next bind, and print it", cli.ReadWrite, resetAccount},
 }
 
 type accountArgs struct {
@@ -62,26 +63,26 @@ type accountArgs struct {
 	End                bool
 }
 
-var accountJob = job[accountArgs]{"account", doAccount, nil}
+var accountJob = cli.NewJob("account", doAccount)
 
-func (m accountCommands) action(verb, short string, use openMode) *cobra.Command {
-	c := m.command(&cobra.Command{
+func (m accountCommands) action(verb, short string, use cli.Mode) *cobra.Command {
+	c := m.Command(&cobra.Command{
 		Use:     verb + " --store STORE DN",
 		Short:   short,
 		Example: "  ldapd account " + verb + " --store ./data uid=jdoe,ou=people,dc=example,dc=com",
 		Args:    cobra.ExactArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		return m.do(ctx, c, use, accountArgs{Verb: verb, Name: args[0]})
 	})
-	if use == openReadWrite {
-		return accepts(c)
+	if use == cli.ReadWrite {
+		return cli.Accepts(c)
 	}
 	return c
 }
 
 func (m accountCommands) totp() *cobra.Command {
 	a := accountArgs{Verb: "totp"}
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "totp --store STORE [--issuer NAME] [--end] DN",
 		Short: "Require a time-based code after an account's password (TOTP)",
 		Long: `Require a time-based code after an account's password (RFC 6238). The command makes a
@@ -89,28 +90,28 @@ secret and prints it as an otpauth URI, which an authenticator application reads
 secret cannot be shown again. With --end, the password needs no code any more.`,
 		Example: "  ldapd account totp --store ./data uid=jdoe,ou=people,dc=example,dc=com | qrencode -t ansi",
 		Args:    cobra.ExactArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Name = args[0]
-		return m.do(ctx, c, openReadWrite, a)
+		return m.do(ctx, c, cli.ReadWrite, a)
 	}))
 	c.Flags().StringVar(&a.Issuer, "issuer", "ldapd", "`NAME` of the directory that the application shows")
 	c.Flags().BoolVar(&a.End, "end", false, "require no codes any more")
 	return c
 }
 
-func (m accountCommands) do(ctx context.Context, c *config.Config, use openMode, a accountArgs) error {
+func (m accountCommands) do(ctx context.Context, c *config.Config, use cli.Mode, a accountArgs) error {
 	if _, err := dn.Parse(a.Name); err != nil {
 		return &config.Error{Text: fmt.Sprintf("%q is not a DN: %v", a.Name, err)}
 	}
-	return accountJob.on(ctx, m.Main, c, use, m.around(), a)
+	return accountJob.Run(ctx, m.Main, c, use, m.Around(), a)
 }
 
-func doAccount(ctx context.Context, w *work, args accountArgs) error {
+func doAccount(ctx context.Context, w *cli.Work, args accountArgs) error {
 	name, err := dn.Parse(args.Name)
 	if err != nil {
 		return err
 	}
-	a, err := directory.NewAccounts(w.Partition, w.signer)
+	a, err := directory.NewAccounts(w.Partition, w.Signer)
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func doAccount(ctx context.Context, w *work, args accountArgs) error {
 	return fmt.Errorf("this version does not do account %s", args.Verb)
 }
 
-func totpOf(ctx context.Context, w *work, a *directory.Accounts, name dn.DN, args accountArgs) error {
+func totpOf(ctx context.Context, w *cli.Work, a *directory.Accounts, name dn.DN, args accountArgs) error {
 	if args.End {
 		return a.EndTOTP(ctx, name)
 	}
@@ -137,7 +138,7 @@ func totpOf(ctx context.Context, w *work, a *directory.Accounts, name dn.DN, arg
 	return err
 }
 
-func resetAccount(ctx context.Context, w *work, a *directory.Accounts, name dn.DN) error {
+func resetAccount(ctx context.Context, w *cli.Work, a *directory.Accounts, name dn.DN) error {
 	password, err := a.Reset(ctx, name)
 	if err == nil {
 		_, err = fmt.Fprintln(w.Stdout, password)
@@ -145,7 +146,7 @@ func resetAccount(ctx context.Context, w *work, a *directory.Accounts, name dn.D
 	return err
 }
 
-func showPolicy(ctx context.Context, w *work, a *directory.Accounts, name dn.DN) error {
+func showPolicy(ctx context.Context, w *cli.Work, a *directory.Accounts, name dn.DN) error {
 	r, err := a.Report(ctx, name)
 	if err == nil {
 		_, err = fmt.Fprintln(w.Stdout, policyLine(r))
@@ -160,7 +161,7 @@ func policyLine(r *directory.AccountReport) string {
 	return r.Policy.Name + ": " + r.Why
 }
 
-func showAccount(ctx context.Context, w *work, a *directory.Accounts, name dn.DN) error {
+func showAccount(ctx context.Context, w *cli.Work, a *directory.Accounts, name dn.DN) error {
 	r, err := a.Report(ctx, name)
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 )
 
 var moments = flag.Int("moments", 12, "how many moments TestUntil restores")
@@ -25,8 +27,8 @@ type home struct {
 func (h *home) ldapd(args ...string) string {
 	h.Helper()
 	var out, errs bytes.Buffer
-	m := &Main{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: []string{"LDAPD_ARCHIVE_TO=" + h.path("archive")}}
-	if status := m.Run(context.Background(), args); status != exitDone {
+	m := &cli.Main{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: []string{"LDAPD_ARCHIVE_TO=" + h.path("archive")}}
+	if status := m.Run(context.Background(), root(m), args); status != 0 {
 		h.Fatalf("ldapd %s: exit status %d: %s%s", strings.Join(args, " "), status, out.String(), errs.String())
 	}
 	return out.String()

@@ -10,20 +10,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 )
 
 // archiveKeys are the configuration keys of the commands that write to an archive.
-var archiveKeys = append([]string{"archive.to", "archive.recipients", "archive.clear", "archive.keep"}, storeKeys...)
+var archiveKeys = append([]string{"archive.to", "archive.recipients", "archive.clear", "archive.keep"}, cli.StoreKeys...)
 
 // backupCommands are the commands "ldapd backup ...".
-type backupCommands struct{ *Main }
+type backupCommands struct{ *cli.Main }
 
 func (m backupCommands) root() *cobra.Command {
 	var a backupArgs
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "backup --store STORE --archive-to PLACE [--base] [--take-over]",
 		Short: "Archive an embedded store, and restore it",
 		Long: `Archive what was committed to an embedded store since the last backup, while a server
@@ -40,7 +41,7 @@ archive refuses the old folder from then on.`,
 		if c.Archive.Place != nil {
 			a.To = c.Archive.Place.String()
 		}
-		return backupJob.on(ctx, m.Main, c, openReadWrite, m.around(), a)
+		return backupJob.Run(ctx, m.Main, c, cli.ReadWrite, m.Around(), a)
 	}))
 	c.Flags().BoolVar(&a.Base, "base", false, "take a base, which is a copy of the whole store")
 	c.Flags().BoolVar(&a.TakeOver, "take-over", false, "continue an archive that another folder wrote to")
@@ -55,10 +56,10 @@ type backupArgs struct {
 	Base, TakeOver bool
 }
 
-var backupJob = job[backupArgs]{"backup", backup, []string{"archive.to"}}
+var backupJob = cli.NewJob("backup", backup, "archive.to")
 
-func backup(ctx context.Context, w *work, a backupArgs) error {
-	to, err := w.archiver(a.To)
+func backup(ctx context.Context, w *cli.Work, a backupArgs) error {
+	to, err := archiverOf(w, a.To)
 	if err != nil {
 		return err
 	}
@@ -84,12 +85,12 @@ func backup(ctx context.Context, w *work, a backupArgs) error {
 	return err
 }
 
-// archiver returns the configured archive. The parameter "meant" is the place in the tool's
-// configuration. A server has only one archive, so archiver returns an error if meant is not
+// archiverOf returns the configured archive. The parameter "meant" is the place in the tool's
+// configuration. A server has only one archive, so archiverOf returns an error if meant is not
 // the place of that archive.
-func (w *work) archiver(meant string) (*archive.Archiver, error) {
-	a, err := w.archive.open()
-	if errors.Is(err, errNoArchive) && w.elsewhere {
+func archiverOf(w *cli.Work, meant string) (*archive.Archiver, error) {
+	a, err := w.Archives.Open()
+	if errors.Is(err, cli.ErrNoArchive) && w.Elsewhere {
 		err = &config.Error{Where: "archive.to", Text: "the server that has the store archives nowhere: set archive.to in its configuration and restart it, or stop it to archive without it"}
 	}
 	if err == nil && meant != "" && meant != a.String() {
@@ -127,12 +128,12 @@ func (f *from) keys(c *config.Config) (archive.Keys, error) {
 	if name == "" {
 		name = c.Archive.Identity
 	}
-	return readKeys(name, os.Open)
+	return cli.ReadKeys(name, os.Open)
 }
 
 func (m backupCommands) list() *cobra.Command {
 	var f from
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "list --from PLACE",
 		Short: "List the moments that an archive can restore",
 		Long: `List who owns an archive and, for each base, between which moments the store can be

@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
-	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -19,7 +17,7 @@ import (
 func (m backupCommands) restore() *cobra.Command {
 	var f from
 	var to, until string
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "restore --from PLACE --to FOLDER [--until WHEN] [--identity FILE]",
 		Short: "Make a new store from an archive",
 		Long: `Make a new store, with its history, from an archive: from all of it, or from what was
@@ -82,7 +80,7 @@ func (m backupCommands) verify() *cobra.Command {
 	var f from
 	var deep bool
 	var folder string
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "verify --from PLACE [--deep --folder FOLDER [--identity FILE]]",
 		Short: "Read an archive and compare it with its hashes",
 		Long: `Read all objects of an archive and compare them with their hashes. If objects are
@@ -128,42 +126,12 @@ func (m backupCommands) verifyArchive(ctx context.Context, p archive.Place) erro
 }
 
 func (m backupCommands) verifyDeep(ctx context.Context, c *config.Config, p archive.Place, keys archive.Keys, folder string) error {
-	a := m.archivesOf(c, nil)
-	return restoredElsewhere(ctx, a, p, keys, folder, 0, func(d *directoryStore, done *archive.Restored) error {
-		n, err := checkQuietly(ctx, d)
+	a := m.ArchivesOf(c, nil)
+	return cli.RestoredElsewhere(ctx, a, p, keys, folder, 0, func(d *cli.Store, done *archive.Restored) error {
+		n, err := cli.CheckQuietly(ctx, d)
 		if err == nil {
 			_, err = fmt.Fprintf(m.Stdout, "restored and checked %d entries as of %s\n", n, done.Newest.Time().UTC().Format(time.RFC3339))
 		}
 		return err
 	})
-}
-
-// restoredElsewhere restores an archived state to a folder, calls f with the restored store, and
-// removes the folder. If until is 0, it restores the newest archived state.
-func restoredElsewhere(ctx context.Context, a archives, p archive.Place, keys archive.Keys, folder string, until table.Revision, f func(*directoryStore, *archive.Restored) error) (err error) {
-	if folder == "" {
-		folder, err = os.MkdirTemp("", "ldapd-restore-")
-	} else {
-		err = os.Mkdir(folder, 0o700) // only a folder that was made here may be removed
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	done, err := archive.Restore(ctx, p, archive.RestoreOptions{To: folder, Until: until, Keys: keys, Copy: true})
-	if err != nil {
-		return err
-	}
-	d, err := a.copy(ctx, folder)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.Close(context.WithoutCancel(ctx))) }()
-	return f(d, done)
-}
-
-// checkQuietly checks a restored directory. If there are findings, it returns the first
-// one as an error.
-func checkQuietly(ctx context.Context, d *directoryStore) (entries int, err error) {
-	return verify.Verify(ctx, d.Partition, verify.Options{Found: func(f *verify.Finding) error { return fmt.Errorf("the restored directory has a fault: %s", f) }})
 }

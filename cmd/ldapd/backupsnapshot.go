@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/materialized"
@@ -19,7 +20,7 @@ import (
 
 func (m backupCommands) snapshot() *cobra.Command {
 	var list, remove bool
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "snapshot --store hbase://... [--list | [--delete] NAME]",
 		Short: "Take HBase snapshots of a store's tables while servers write",
 		Long: `Make a checkpoint of the present state and then an HBase snapshot of each table. Servers
@@ -38,7 +39,7 @@ With --delete, the command deletes the snapshots and the checkpoint.`,
 			}
 			return cobra.ExactArgs(1)(c, args)
 		},
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		name := strings.Join(args, "")
 		switch {
 		case name == "":
@@ -68,7 +69,7 @@ func (m backupCommands) openSnapshots(ctx context.Context, c *config.Config, whe
 	if err := wantHBase(where, url); err != nil {
 		return nil, err
 	}
-	return openHBase(ctx, c, m.logger(c), where, url)
+	return cli.OpenHBase(ctx, c, m.Logger(c), where, url)
 }
 
 // withHBase calls f with the configured store. It returns an error if the store is not in
@@ -93,14 +94,14 @@ func (m backupCommands) takeSnapshots(ctx context.Context, c *config.Config, nam
 	if err := wantHBase(c.Origin("store"), c.Store); err != nil {
 		return err
 	}
-	d, err := openPartition(ctx, c, m.logger(c), openReadWrite)
+	d, err := cli.Open(ctx, c, m.Logger(c), cli.ReadWrite)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close(context.WithoutCancel(ctx))) }()
-	s, ok := d.store.(*hbase.Store)
+	s, ok := d.Tables.(*hbase.Store)
 	if !ok {
-		return fmt.Errorf("%s is a %T", c.Store, d.store)
+		return fmt.Errorf("%s is a %T", c.Store, d.Tables)
 	}
 	at, err := d.Partition.DB.Checkpoint(ctx, name)
 	if err != nil {
@@ -144,7 +145,7 @@ func (m backupCommands) deleteSnapshots(ctx context.Context, c *config.Config, n
 
 func (m backupCommands) cloneCommand() *cobra.Command {
 	var to string
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "clone --store hbase://... --to hbase://... NAME",
 		Short: "Make a new store from HBase snapshots",
 		Long: `Make a new store from a backup that "ldapd backup snapshot" has taken: clone the
@@ -154,7 +155,7 @@ repeated.`,
 		Example: `  ldapd backup clone --store hbase://zk1,zk2,zk3/prod --to hbase://zk1,zk2,zk3/copy nightly
   ldapd check --store hbase://zk1,zk2,zk3/copy`,
 		Args: cobra.ExactArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		return m.withHBase(ctx, c, func(from *hbase.Store) error {
 			target, err := m.openSnapshots(ctx, c, "--to", to)
 			if err != nil {
@@ -187,7 +188,7 @@ func (m backupCommands) printCut(s *hbase.Store, r table.Revision, begun time.Ti
 }
 
 func (m backupCommands) cut() *cobra.Command {
-	return m.command(&cobra.Command{
+	return m.Command(&cobra.Command{
 		Use:   "cut --store hbase://... NAME",
 		Short: "Remove all commits after a checkpoint from a copied store",
 		Long: `Permanently remove all commits after a checkpoint from a store whose tables were copied,
@@ -196,7 +197,7 @@ does this by itself. The command first waits for the time of a lease, and refuse
 store that servers write to.`,
 		Example: `  ldapd backup cut --store hbase://zk1,zk2,zk3/copy nightly`,
 		Args:    cobra.ExactArgs(1),
-	}, append([]string{"lease"}, storeKeys...), func(ctx context.Context, c *config.Config, args []string) error {
+	}, append([]string{"lease"}, cli.StoreKeys...), func(ctx context.Context, c *config.Config, args []string) error {
 		return m.withHBase(ctx, c, func(s *hbase.Store) error {
 			begun := time.Now()
 			at, err := snapshots.Cut(ctx, s, args[0], max(c.Lease, minSilence), materialized.IsTable)

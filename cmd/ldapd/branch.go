@@ -5,12 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
 )
 
 // branchCommands are the commands "ldapd branch ...".
-type branchCommands struct{ *Main }
+type branchCommands struct{ *cli.Main }
 
 func (m branchCommands) root() *cobra.Command {
 	c := &cobra.Command{
@@ -35,18 +36,18 @@ type branchArgs struct {
 }
 
 // act completes a command for the branch that its argument names.
-func (m branchCommands) act(c *cobra.Command, use openMode, a *branchArgs) *cobra.Command {
+func (m branchCommands) act(c *cobra.Command, use cli.Mode, a *branchArgs) *cobra.Command {
 	if c.Args == nil {
 		c.Args = cobra.ExactArgs(1)
 	}
-	c = m.command(c, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	c = m.Command(c, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		if len(args) > 0 {
 			a.Name = args[0]
 		}
-		return branchJob.on(ctx, m.Main, c, use, m.around(), *a)
+		return branchJob.Run(ctx, m.Main, c, use, m.Around(), *a)
 	})
-	if use == openReadWrite {
-		return accepts(c)
+	if use == cli.ReadWrite {
+		return cli.Accepts(c)
 	}
 	return c
 }
@@ -61,7 +62,7 @@ they are merged, and later changes of the directory are not seen in the branch. 
 clients work in it after a bind as NAME,cn=BRANCH,cn=branches, and import and export
 work in it with --branch.`,
 		Example: `  ldapd branch create --store ./data --description 'new departments' staging`,
-	}, openReadWrite, a)
+	}, cli.ReadWrite, a)
 	c.Flags().StringVar(&a.Description, "description", "", "`TEXT` that says what the branch is for")
 	return c
 }
@@ -73,7 +74,7 @@ func (m branchCommands) list() *cobra.Command {
 		Short:   "List the branches",
 		Example: `  ldapd branch list --store ./data`,
 		Args:    cobra.NoArgs,
-	}, openReadOnly, a)
+	}, cli.ReadOnly, a)
 	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object for each branch")
 	return c
 }
@@ -84,7 +85,7 @@ func (m branchCommands) show() *cobra.Command {
 		Use:     "show --store STORE [--json] NAME",
 		Short:   "Describe a branch",
 		Example: `  ldapd branch show --store ./data staging`,
-	}, openReadOnly, a)
+	}, cli.ReadOnly, a)
 	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object")
 	return c
 }
@@ -96,7 +97,7 @@ func (m branchCommands) diff() *cobra.Command {
 		Long: `Write the changes of a branch since the state at which it began as LDIF, in an order in
 which ldapmodify can make them. Passwords are left out.`,
 		Example: `  ldapd branch diff --store ./data staging > what.ldif`,
-	}, openReadOnly, &branchArgs{Do: "diff"})
+	}, cli.ReadOnly, &branchArgs{Do: "diff"})
 }
 
 func (m branchCommands) check() *cobra.Command {
@@ -108,7 +109,7 @@ func (m branchCommands) check() *cobra.Command {
 branch began, in conflict with the changes in the branch. Nothing is changed. The exit
 status is 1 if there is a conflict.`,
 		Example: `  ldapd branch check --store ./data staging`,
-	}, openReadWrite, a) // only a store that is open for changes can find conflicts
+	}, cli.ReadWrite, a) // only a store that is open for changes can find conflicts
 	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object for each conflict")
 	return c
 }
@@ -120,7 +121,7 @@ func (m branchCommands) merge() *cobra.Command {
 		Long: `Make all changes of a branch visible by one commit, and end the branch. If there are
 conflicts, nothing happens; 'ldapd branch check' prints them.`,
 		Example: `  ldapd branch merge --store ./data staging`,
-	}, openReadWrite, &branchArgs{Do: "merge"})
+	}, cli.ReadWrite, &branchArgs{Do: "merge"})
 }
 
 func (m branchCommands) rebase() *cobra.Command {
@@ -134,7 +135,7 @@ the name of the old one. If entries are in conflict, they are printed and the br
 stays as it is, unless --ours or --theirs says whose changes of these entries are kept.
 If a rebase is interrupted, run the same command again.`,
 		Example: `  ldapd branch rebase --store ./data --theirs staging`,
-	}, openReadWrite, a)
+	}, cli.ReadWrite, a)
 	c.Flags().BoolVar(&ours, "ours", false, "in a conflict, keep what the branch did")
 	c.Flags().BoolVar(&theirs, "theirs", false, "in a conflict, keep what others did")
 	c.MarkFlagsMutuallyExclusive("ours", "theirs")
@@ -157,7 +158,7 @@ func (m branchCommands) park() *cobra.Command {
 be read, rebased and discarded, but it takes no changes and cannot be merged as it is.
 Servers park branches that are older than branches.age.`,
 		Example: `  ldapd branch park --store ./data staging`,
-	}, openReadWrite, &branchArgs{Do: "park"})
+	}, cli.ReadWrite, &branchArgs{Do: "park"})
 }
 
 func (m branchCommands) discard() *cobra.Command {
@@ -165,5 +166,5 @@ func (m branchCommands) discard() *cobra.Command {
 		Use:     "discard --store STORE NAME",
 		Short:   "End a branch and discard its changes",
 		Example: `  ldapd branch discard --store ./data staging`,
-	}, openReadWrite, &branchArgs{Do: "discard"})
+	}, cli.ReadWrite, &branchArgs{Do: "discard"})
 }

@@ -8,19 +8,20 @@ import (
 	"io"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
-var branchJob = job[branchArgs]{"branch", doBranch, nil}
+var branchJob = cli.NewJob("branch", doBranch)
 
 // doBranch does the work of the branch commands.
-func doBranch(ctx context.Context, w *work, a branchArgs) error {
+func doBranch(ctx context.Context, w *cli.Work, a branchArgs) error {
 	switch a.Do {
 	case "create":
-		_, err := branch.Create(ctx, w.Partition, branch.Options{Name: a.Name, Description: a.Description, By: w.by("")})
+		_, err := branch.Create(ctx, w.Partition, branch.Options{Name: a.Name, Description: a.Description, By: w.By("")})
 		return err
 	case "list":
 		return listBranches(ctx, w, a.JSON)
@@ -44,7 +45,7 @@ func doBranch(ctx context.Context, w *work, a branchArgs) error {
 		}
 		return printConflicts(w.Stdout, b.Name(), all, a.JSON)
 	case "merge":
-		r, err := b.Merge(ctx, w.by(""))
+		r, err := b.Merge(ctx, w.By(""))
 		if err == nil {
 			fmt.Fprintf(w.Stdout, "%s is merged by %s\n", b.Name(), r)
 		}
@@ -59,7 +60,7 @@ func doBranch(ctx context.Context, w *work, a branchArgs) error {
 
 // explainConflicts prints the conflicts if err is a ConflictError, and returns a shorter
 // error in place of err.
-func explainConflicts(w *work, err error) error {
+func explainConflicts(w *cli.Work, err error) error {
 	var refused *branch.ConflictError
 	if errors.As(err, &refused) {
 		return printConflicts(w.Stdout, refused.Branch, refused.Conflicts, false)
@@ -92,7 +93,7 @@ func describeBranch(ctx context.Context, b *branch.Branch) (*branchText, error) 
 	return t, nil
 }
 
-func listBranches(ctx context.Context, w *work, asJSON bool) error {
+func listBranches(ctx context.Context, w *cli.Work, asJSON bool) error {
 	for _, b := range branch.All(w.Partition) {
 		t, err := describeBranch(ctx, b)
 		if partition.Is(err, partition.NoSuchEntry) {
@@ -113,7 +114,7 @@ func listBranches(ctx context.Context, w *work, asJSON bool) error {
 	return nil
 }
 
-func showBranch(ctx context.Context, w *work, b *branch.Branch, asJSON bool) error {
+func showBranch(ctx context.Context, w *cli.Work, b *branch.Branch, asJSON bool) error {
 	t, err := describeBranch(ctx, b)
 	if err != nil {
 		return err
@@ -182,8 +183,8 @@ func printConflict(w io.Writer, c *branch.Conflict, asJSON bool) error {
 	return nil
 }
 
-func rebaseBranch(ctx context.Context, w *work, a branchArgs) error {
-	done, err := history.Rebase(ctx, w.Partition, a.Name, history.RebaseOptions{Keep: a.Keep, By: w.by("")})
+func rebaseBranch(ctx context.Context, w *cli.Work, a branchArgs) error {
+	done, err := history.Rebase(ctx, w.Partition, a.Name, history.RebaseOptions{Keep: a.Keep, By: w.By("")})
 	if err != nil {
 		return explainConflicts(w, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
@@ -194,8 +195,8 @@ func (r *taskRunner) ldapd(command string, args []string, text string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
-	w := &work{Partition: r.p, around: around{Stdin: strings.NewReader(text), Stdout: &out, Stderr: &out,
-		open: func(string) (*os.File, error) { return os.Open(file) }}, signer: taskAdmin}
+	w := &cli.Work{Partition: r.p, Around: cli.Around{Stdin: strings.NewReader(text), Stdout: &out, Stderr: &out,
+		Open: func(string) (*os.File, error) { return os.Open(file) }}, Signer: taskAdmin}
 	job, plain := taskJob(args)
 	err := job(w)
 	if err != nil {
@@ -222,7 +223,7 @@ var (
 
 // taskJob returns the job of a command. The result plain is set if the text below the command
 // in the page is the input of the command and not the output.
-func taskJob(args []string) (do func(w *work) error, plain bool) {
+func taskJob(args []string) (do func(w *cli.Work) error, plain bool) {
 	flags := map[string]string{}
 	var rest []string
 	for i := 0; i < len(args); i++ {
@@ -246,14 +247,14 @@ func taskJob(args []string) (do func(w *work) error, plain bool) {
 		if flags["--theirs"] != "" {
 			a.Keep = history.Theirs
 		}
-		return func(w *work) error { return doBranch(ctx, w, a) }, false
+		return func(w *cli.Work) error { return doBranch(ctx, w, a) }, false
 	case "import":
 		a := importArgs{Files: []string{rest[1]}, Branch: flags["--branch"]}
-		return func(w *work) error { return importFiles(ctx, w, a) }, true
+		return func(w *cli.Work) error { return importFiles(ctx, w, a) }, true
 	case "checkpoint":
-		return func(w *work) error { return checkpoint(ctx, w, checkpointArgs{Name: rest[1]}) }, true
+		return func(w *cli.Work) error { return checkpoint(ctx, w, checkpointArgs{Name: rest[1]}) }, true
 	case "diff":
-		return func(w *work) error { return diff(ctx, w, diffArgs{From: flags["--from"], To: flags["--to"]}) }, false
+		return func(w *cli.Work) error { return diff(ctx, w, diffArgs{From: flags["--from"], To: flags["--to"]}) }, false
 	}
 	return nil, false
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/verify"
@@ -16,9 +17,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
-func (m *Main) checkCommand() *cobra.Command {
+func checkCommand(m *cli.Main) *cobra.Command {
 	var a checkArgs
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "check --store STORE [--json]",
 		Short: "Compare every index, name and normalised value of a store with its entries",
 		Long: `Compare a store's names, normalised values and indexes with its entries, in both
@@ -26,8 +27,8 @@ directions, and look for entries that cannot be reached and for cells that no co
 wrote. Each finding is printed on a line, or with --json as an object. The exit status
 is 1 if there is a finding. The store is only read.`,
 		Args: cobra.NoArgs,
-	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return checkJob.on(ctx, m, c, openReadOnly, m.around(), a)
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return checkJob.Run(ctx, m, c, cli.ReadOnly, m.Around(), a)
 	})
 	c.Flags().BoolVar(&a.JSON, "json", false, "print findings as JSON")
 	return c
@@ -36,10 +37,10 @@ is 1 if there is a finding. The store is only read.`,
 // checkArgs are the arguments of the command besides the configuration.
 type checkArgs struct{ JSON bool }
 
-var checkJob = job[checkArgs]{"check", check, nil}
+var checkJob = cli.NewJob("check", check)
 
-func check(ctx context.Context, w *work, a checkArgs) error {
-	progress := w.progress("check")
+func check(ctx context.Context, w *cli.Work, a checkArgs) error {
+	progress := w.Progress("check")
 	progress.Begin()
 	found, damaged := 0, map[string]bool{}
 	entries, err := verify.Verify(ctx, w.Partition, verify.Options{Progress: progress.Part, Found: func(f *verify.Finding) error {
@@ -47,7 +48,7 @@ func check(ctx context.Context, w *work, a checkArgs) error {
 		if f.Fault == verify.FaultDamage {
 			damaged[f.Table] = true
 		}
-		return w.printFinding(f, a.JSON)
+		return printFinding(w, f, a.JSON)
 	}})
 	progress.End()
 	switch {
@@ -78,7 +79,7 @@ func remedy(damaged map[string]bool) string {
 	return "no entry is damaged: 'ldapd reindex' rebuilds names and indexes from the entries (docs/disaster.md)"
 }
 
-func (w *work) printFinding(f *verify.Finding, asJSON bool) error {
+func printFinding(w *cli.Work, f *verify.Finding, asJSON bool) error {
 	if !asJSON {
 		_, err := fmt.Fprintln(w.Stdout, f)
 		return err

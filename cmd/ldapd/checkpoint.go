@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
 
-func (m *Main) checkpointCommand() *cobra.Command {
+func checkpointCommand(m *cli.Main) *cobra.Command {
 	var a checkpointArgs
 	var list bool
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "checkpoint --store STORE [--list | [--delete] NAME]",
 		Short: "Keep the present state beyond retention",
 		Long: `Give the present state a name, and keep this state until the checkpoint is deleted: it
@@ -30,12 +31,12 @@ moment can be given. It is a letter followed by up to 63 letters, digits, '.', '
 			}
 			return cobra.ExactArgs(1)(c, args)
 		},
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		use := openReadWrite
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		use := cli.ReadWrite
 		if a.Name = strings.Join(args, ""); a.Name == "" {
-			use = openReadOnly
+			use = cli.ReadOnly
 		}
-		return checkpointJob.on(ctx, m, c, use, m.around(), a)
+		return checkpointJob.Run(ctx, m, c, use, m.Around(), a)
 	}))
 	c.Flags().BoolVar(&list, "list", false, "list the checkpoints, as the command does without a name")
 	c.Flags().BoolVar(&a.Delete, "delete", false, "delete the checkpoint, so that its state is no longer kept")
@@ -48,9 +49,9 @@ type checkpointArgs struct {
 	Delete bool
 }
 
-var checkpointJob = job[checkpointArgs]{"checkpoint", checkpoint, nil}
+var checkpointJob = cli.NewJob("checkpoint", checkpoint)
 
-func checkpoint(ctx context.Context, w *work, a checkpointArgs) error {
+func checkpoint(ctx context.Context, w *cli.Work, a checkpointArgs) error {
 	switch {
 	case a.Name == "":
 		return listCheckpoints(ctx, w)
@@ -64,7 +65,7 @@ func checkpoint(ctx context.Context, w *work, a checkpointArgs) error {
 	return err
 }
 
-func listCheckpoints(ctx context.Context, w *work) error {
+func listCheckpoints(ctx context.Context, w *cli.Work) error {
 	all, err := w.Partition.DB.Checkpoints(ctx)
 	if err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 )
 
 // TestAcceptClock checks which commands have the flag --accept-clock: those that may change an
@@ -23,9 +25,9 @@ func TestAcceptClock(t *testing.T) {
 		}
 		opensToWrite := c.CommandPath() == "ldapd branch check"                                                                  // branch check opens the store for writing, as a merge does
 		want := (opensToWrite || !slices.Contains(reads, c.Name())) && !slices.Contains(onHBase, c.Name()) && c.Name() != "init" // a new store has recorded no clock
-		if got := c.Flags().Lookup(acceptClock) != nil; got != want {
-			t.Errorf("%s has --%s: %v", strings.TrimPrefix(c.CommandPath(), "ldapd "), acceptClock, got)
+		if got := c.Flags().Lookup("accept-clock") != nil; got != want {
+			t.Errorf("%s has --accept-clock: %v", strings.TrimPrefix(c.CommandPath(), "ldapd "), got)
 		}
 	}
-	visit((&Main{}).root())
+	visit(root(&cli.Main{}))
 }

@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
 
-func (m *Main) clusterCommand() *cobra.Command {
+func clusterCommand(m *cli.Main) *cobra.Command {
 	var a clusterArgs
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "cluster --store STORE [--json]",
 		Short: "Show the servers of a store and the state of each",
 		Long: `Show what the servers of a store publish about themselves. A line is printed for each
@@ -23,8 +24,8 @@ object is printed.
 
 The head of an idle server advances whenever the server renews its lease.`,
 		Args: cobra.NoArgs,
-	}, append([]string{"lease"}, storeKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
-		return clusterJob.on(ctx, m, c, openReadOnly, m.around(), a)
+	}, append([]string{"lease"}, cli.StoreKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
+		return clusterJob.Run(ctx, m, c, cli.ReadOnly, m.Around(), a)
 	})
 	c.Flags().BoolVar(&a.JSON, "json", false, "print JSON")
 	return c
@@ -35,9 +36,9 @@ type clusterArgs struct {
 	JSON bool
 }
 
-var clusterJob = job[clusterArgs]{"cluster", cluster, nil}
+var clusterJob = cli.NewJob("cluster", cluster)
 
-func cluster(ctx context.Context, w *work, a clusterArgs) error {
+func cluster(ctx context.Context, w *cli.Work, a clusterArgs) error {
 	c, err := w.Partition.DB.ReadCluster(ctx, time.Now())
 	if err != nil {
 		return err

@@ -14,14 +14,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/serving"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 )
 
-func (m *Main) configCheckCommand() *cobra.Command {
+func configCheckCommand(m *cli.Main) *cobra.Command {
 	var show bool
 	c := &cobra.Command{
 		Use:   "check [--show]",
@@ -41,8 +43,8 @@ secrets. The exit status is 1 if there is an error.`,
 		Example: `  sudo -u ldapd ldapd config check --config /etc/ldapd/ldapd.yaml`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			m.working = true
-			cfg, mistakes := config.Check(m.sources(c))
+			m.Working = true
+			cfg, mistakes := config.Check(m.Sources(c))
 			k := checkConfig(cfg, mistakes)
 			if show {
 				if err := cfg.Print(m.Stdout); err != nil {
@@ -52,7 +54,7 @@ secrets. The exit status is 1 if there is an error.`,
 			return k.report(m.Stdout)
 		},
 	}
-	addKeys(c, allKeys)
+	cli.AddKeys(c, cli.AllKeys)
 	c.Flags().BoolVar(&show, "show", false, "print the configuration in force")
 	return c
 }
@@ -86,14 +88,14 @@ func checkConfig(c *config.Config, mistakes []*config.Error) *checker {
 	k.listeners()
 	k.archive()
 	k.accessLog()
-	if _, err := bearer(c, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := serving.Bearer(c, slog.New(slog.DiscardHandler)); err != nil {
 		k.findings[isError] = append(k.findings[isError], err.Error())
 	}
-	if _, err := knownPasswords(c, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := serving.KnownPasswords(c, slog.New(slog.DiscardHandler)); err != nil {
 		k.findings[isError] = append(k.findings[isError], err.Error())
 	}
 	if !k.wrong["admin.password-file"] && !k.wrong["admin.password-hash"] {
-		warn(c, slog.New(warnings{k}))
+		serving.Warn(c, slog.New(warnings{k}))
 	}
 	return k
 }
@@ -242,11 +244,11 @@ func (k *checker) certificates(now time.Time) {
 	if k.TLS.Certificate == "" || !k.fine("tls.certificate", "tls.key", "tls.client-certificates", "tls.client-ca", "tls.min-version") {
 		return
 	}
-	leaf, mistakes := certificateFiles(k.Config).Check()
+	leaf, mistakes := serving.CertificateFiles(k.Config).Check()
 	for _, e := range mistakes {
-		k.findings[isError] = append(k.findings[isError], certificateError(k.Config, e).Error())
+		k.findings[isError] = append(k.findings[isError], serving.CertificateError(k.Config, e).Error())
 	}
-	if info, err := os.Stat(k.TLS.Key); err == nil && readableByOthers(info) {
+	if info, err := os.Stat(k.TLS.Key); err == nil && serving.ReadableByOthers(info) {
 		k.say(isWarning, "tls.key", "others can read %s: chmod 600", k.TLS.Key)
 	}
 	if leaf == nil {
@@ -309,7 +311,7 @@ func (k *checker) taken(key string, err error) {
 // archive checks the file with the archive's identity. It also checks the place of the archive,
 // and the place that a standby follows, if the place is a folder.
 func (k *checker) archive() {
-	if _, err := readKeys(k.Archive.Identity, os.Open); err != nil {
+	if _, err := cli.ReadKeys(k.Archive.Identity, os.Open); err != nil {
 		k.say(isError, "archive.identity", "%v", err)
 	}
 	if from := k.Standby.From; from != nil && archive.IsFolder(from) && k.fine("standby.from") {

@@ -5,13 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
 )
 
-func (m *Main) diffCommand() *cobra.Command {
+func diffCommand(m *cli.Main) *cobra.Command {
 	var a diffArgs
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "diff --store STORE --from WHEN [--to WHEN] [--base DN]",
 		Short: "Write what changed between two moments as LDIF",
 		Long: `Write the changes that lead from one state of a directory to another as LDIF, in an
@@ -21,10 +22,10 @@ the earlier state.`,
 		Example: `  ldapd diff --store ./data --from before-upgrade
   ldapd diff --store ./data --from now --to 2026-01-31T12:00:00Z --base ou=people,dc=example,dc=com`,
 		Args: cobra.NoArgs,
-	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return diffJob.on(ctx, m, c, openReadOnly, m.around(), a)
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return diffJob.Run(ctx, m, c, cli.ReadOnly, m.Around(), a)
 	})
-	c.Flags().StringVar(&a.From, "from", "", "the state at `WHEN`: "+pointInTimeHelp)
+	c.Flags().StringVar(&a.From, "from", "", "the state at `WHEN`: "+cli.PointInTimeHelp)
 	c.Flags().StringVar(&a.To, "to", "now", "the state at `WHEN`")
 	c.Flags().StringVar(&a.Base, "base", "", "leave out what is not below `DN` in either state")
 	_ = c.MarkFlagRequired("from")
@@ -33,19 +34,19 @@ the earlier state.`,
 
 type diffArgs struct{ From, To, Base string }
 
-var diffJob = job[diffArgs]{"diff", diff, nil}
+var diffJob = cli.NewJob("diff", diff)
 
-func diff(ctx context.Context, w *work, a diffArgs) error {
-	base, err := parseName("--base", a.Base)
+func diff(ctx context.Context, w *cli.Work, a diffArgs) error {
+	base, err := cli.ParseName("--base", a.Base)
 	if err != nil {
 		return err
 	}
-	from, err := stateAt(ctx, w, "--from", a.From)
+	from, err := cli.StateAt(ctx, w, "--from", a.From)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := stateAt(ctx, w, "--to", a.To)
+	to, err := cli.StateAt(ctx, w, "--to", a.To)
 	if err != nil {
 		return err
 	}

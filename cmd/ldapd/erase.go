@@ -13,18 +13,19 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/erase"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 )
 
 // eraseCommands is the command "ldapd erase".
-type eraseCommands struct{ *Main }
+type eraseCommands struct{ *cli.Main }
 
 func (m eraseCommands) root() *cobra.Command {
 	var a eraseArgs
 	var yes bool
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "erase --store STORE [--dry-run] [--yes] [--keep-archive] (DN | --value VALUE [--attribute TYPE])",
 		Short: "Remove a deleted entry, or a value, from the past for good",
 		Long: `Remove personal data from the past, as the law may require: a deleted entry, by the
@@ -61,7 +62,7 @@ the history of a shell.`,
 				return err
 			}
 		}
-		return eraseJob.on(ctx, m.Main, c, openReadWrite, m.around(), a)
+		return eraseJob.Run(ctx, m.Main, c, cli.ReadWrite, m.Around(), a)
 	}))
 	c.Flags().StringVar(&a.Value, "value", "", "erase `VALUE`; - reads it from a line of standard input")
 	c.Flags().StringVar(&a.Attribute, "attribute", "", "erase the value only from attributes of `TYPE` and its subtypes, and from names that contain them")
@@ -89,7 +90,7 @@ func (m eraseCommands) confirmErasure(ctx context.Context, c *config.Config, a e
 		return &config.Error{Where: "--yes", Text: "there is no terminal to ask on whether to erase it for good: say --yes"}
 	}
 	a.Dry = true
-	if err := eraseJob.on(ctx, m.Main, c, openReadWrite, m.around(), a); err != nil {
+	if err := eraseJob.Run(ctx, m.Main, c, cli.ReadWrite, m.Around(), a); err != nil {
 		return err
 	}
 	fmt.Fprint(m.Stderr, "Erase it for good? (yes or no) ")
@@ -105,15 +106,15 @@ type eraseArgs struct {
 	Dry, KeepArchive     bool
 }
 
-var eraseJob = job[eraseArgs]{"erase", eraseData, nil}
+var eraseJob = cli.NewJob("erase", eraseData)
 
-func eraseData(ctx context.Context, w *work, a eraseArgs) error {
+func eraseData(ctx context.Context, w *cli.Work, a eraseArgs) error {
 	o := erase.Options{
 		Attribute: a.Attribute, Value: []byte(a.Value), Dry: a.Dry,
-		By: w.by("erase"),
+		By: w.By("erase"),
 	}
 	var err error
-	if o.Name, err = parseName("the name", a.DN); err != nil {
+	if o.Name, err = cli.ParseName("the name", a.DN); err != nil {
 		return err
 	}
 	done, err := erase.Erase(ctx, w.Partition, o)
@@ -135,9 +136,9 @@ func eraseData(ctx context.Context, w *work, a eraseArgs) error {
 
 // forgetArchived makes the archive, if there is one, begin anew without what was erased. If
 // keep is set, forgetArchived keeps the older epochs of the archive, and prints their bases.
-func forgetArchived(ctx context.Context, w *work, keep bool) error {
-	to, err := w.archive.open()
-	if errors.Is(err, errNoArchive) {
+func forgetArchived(ctx context.Context, w *cli.Work, keep bool) error {
+	to, err := w.Archives.Open()
+	if errors.Is(err, cli.ErrNoArchive) {
 		return nil
 	}
 	if err != nil {

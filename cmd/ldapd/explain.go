@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -21,21 +22,21 @@ type explainArgs struct {
 	Run                 bool
 }
 
-var explainJob = job[explainArgs]{"explain", explain, nil}
+var explainJob = cli.NewJob("explain", explain)
 
-func (m *Main) explainCommand() *cobra.Command {
+func explainCommand(m *cli.Main) *cobra.Command {
 	var a explainArgs
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:     "explain --store STORE [--base DN] [--scope SCOPE] [--run] FILTER",
 		Short:   "Show how a search would be run",
 		Example: `  ldapd explain --store ./data --base dc=example,dc=com '(&(objectClass=person)(uid=jdoe))'`,
 		Args:    cobra.ExactArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Filter = args[0]
 		if _, _, _, err := a.parse(); err != nil {
 			return err
 		}
-		return explainJob.on(ctx, m, c, openReadOnly, m.around(), a)
+		return explainJob.Run(ctx, m, c, cli.ReadOnly, m.Around(), a)
 	})
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` to search from")
 	c.Flags().StringVar(&a.Scope, "scope", "sub", "`SCOPE`: base, one, sub or children")
@@ -61,7 +62,7 @@ func (a *explainArgs) parse() (base dn.DN, scope op.Scope, f filter.Filter, err 
 	return base, scope, f, nil
 }
 
-func explain(ctx context.Context, w *work, a explainArgs) error {
+func explain(ctx context.Context, w *cli.Work, a explainArgs) error {
 	base, scope, f, err := a.parse()
 	if err != nil {
 		return err

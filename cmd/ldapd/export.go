@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/serving"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -27,12 +30,12 @@ type exportArgs struct {
 	Summary          bool // print a summary on standard error
 }
 
-var exportJob = job[exportArgs]{"export", export, nil}
+var exportJob = cli.NewJob("export", export)
 
-func (m *Main) exportCommand() *cobra.Command {
+func exportCommand(m *cli.Main) *cobra.Command {
 	var a exportArgs
 	var output string
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "export --store STORE [--base DN] [--filter FILTER] [--at WHEN | --branch NAME] [--continue] [--output FILE]",
 		Short: "Write a directory as LDIF",
 		Long: `Write a directory as LDIF to standard output or a file, each entry before those below
@@ -48,7 +51,7 @@ What is lost is reported on standard error, and the exit status is 1.`,
   ldapd export --store ./data --base ou=people,dc=example,dc=com --filter '(l=Oslo)'
   ldapd export --store ./data --at 2026-01-31T12:00:00Z`,
 		Args: cobra.NoArgs,
-	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		a.Summary = output != ""
 		if a.Branch != "" && a.At != "now" {
 			return &config.Error{Where: "--branch", Text: "a branch is exported as it is now: leave out --at"}
@@ -62,10 +65,10 @@ What is lost is reported on standard error, and the exit status is 1.`,
 		// With --continue, the variable lost contains the error of the job, such as an error
 		// about parts that could not be read. The file is kept in spite of this error.
 		var lost error
-		err := m.output(output, func(w io.Writer) error {
-			around := m.around()
+		err := writeOutput(m, output, func(w io.Writer) error {
+			around := m.Around()
 			around.Stdout = w
-			err := exportJob.on(ctx, m, c, openReadOnly, around, a)
+			err := exportJob.Run(ctx, m, c, cli.ReadOnly, around, a)
 			if a.Continue && ctx.Err() == nil {
 				lost, err = err, nil
 			}
@@ -76,7 +79,7 @@ What is lost is reported on standard error, and the exit status is 1.`,
 	c.Flags().BoolVar(&a.Continue, "continue", false, "skip what cannot be read in a damaged store")
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` of the subtree to export")
 	c.Flags().StringVar(&a.Filter, "filter", "", "`FILTER` that entries must match")
-	c.Flags().StringVar(&a.At, "at", "now", "the state at `WHEN`: "+pointInTimeHelp)
+	c.Flags().StringVar(&a.At, "at", "now", "the state at `WHEN`: "+cli.PointInTimeHelp)
 	c.Flags().StringVar(&a.Branch, "branch", "", "the state of the branch `NAME`")
 	c.Flags().StringVarP(&output, "output", "o", "", "`FILE` to write, compressed if it ends with .gz or .zst")
 	c.Flags().BoolVar(&a.NoSchema, "no-schema", false, "leave out the definitions of cn=Subschema")
@@ -84,11 +87,8 @@ What is lost is reported on standard error, and the exit status is 1.`,
 	return c
 }
 
-// pointInTimeHelp describes the forms of a point in time.
-const pointInTimeHelp = "a time such as 2026-01-31T12:00:00Z, a revision, or the name of a checkpoint"
-
-// output calls fn with the file, or with standard output if file is "".
-func (m *Main) output(file string, fn func(io.Writer) error) error {
+// writeOutput calls fn with the file, or with standard output if file is "".
+func writeOutput(m *cli.Main, file string, fn func(io.Writer) error) error {
 	if file == "" {
 		return fn(m.Stdout)
 	}
@@ -120,7 +120,7 @@ func (a *exportArgs) parse() (o bulk.ExportOptions, at state.PointInTime, err er
 
 // exported returns the current state of a branch or, if from is "", the state at a point
 // in time.
-func exported(ctx context.Context, w *work, from string, at state.PointInTime) (*partition.Snapshot, error) {
+func exported(ctx context.Context, w *cli.Work, from string, at state.PointInTime) (*partition.Snapshot, error) {
 	if from == "" {
 		return state.AtPoint(ctx, w.Partition, at)
 	}
@@ -131,7 +131,7 @@ func exported(ctx context.Context, w *work, from string, at state.PointInTime) (
 	return b.Snapshot(ctx)
 }
 
-func export(ctx context.Context, w *work, a exportArgs) error {
+func export(ctx context.Context, w *cli.Work, a exportArgs) error {
 	o, at, err := a.parse()
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func export(ctx context.Context, w *work, a exportArgs) error {
 			return e
 		}
 	}
-	o.Progress = w.progress("export")
+	o.Progress = w.Progress("export")
 	o.Progress.Begin()
 	n, err := bulk.Export(ctx, w.Partition, s, w.Stdout, o)
 	o.Progress.End()
@@ -163,4 +163,15 @@ func export(ctx context.Context, w *work, a exportArgs) error {
 		err = fmt.Errorf("%d entries were exported; %d things could not be read and are named above", n, lost)
 	}
 	return err
+}
+
+// sayReadable writes a warning to w if out is a file that other users can read.
+func sayReadable(out, w io.Writer) {
+	f, ok := out.(*os.File)
+	if !ok {
+		return
+	}
+	if info, err := f.Stat(); err == nil && serving.ReadableByOthers(info) {
+		io.WriteString(w, "ldapd: others can read this output, which has password hashes: its file should have mode 0600\n")
+	}
 }

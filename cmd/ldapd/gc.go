@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
-func (m *Main) gcCommand() *cobra.Command {
+func gcCommand(m *cli.Main) *cobra.Command {
 	var a gcArgs
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "gc --store STORE [--retention TIME] [--all] [--dry-run [--budget TIME]]",
 		Short: "Remove what retention no longer keeps",
 		Long: `Remove what was replaced or deleted longer ago than --retention, and the journal of
@@ -28,11 +29,11 @@ rows that changed. With --dry-run, it counts for the time of --budget at most, a
 		Example: `  ldapd gc --store ./data --dry-run
   ldapd gc --store ./data --retention 24h`,
 		Args: cobra.NoArgs,
-	}, append([]string{"retention"}, storeKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
+	}, append([]string{"retention"}, cli.StoreKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
 		if a.Retention = c.Retention; a.Retention == 0 {
 			return &config.Error{Where: c.Origin("retention"), Text: "the past is kept without a limit: say how long it should be kept, such as --retention 24h"}
 		}
-		return gcJob.on(ctx, m, c, openReadWrite, m.around(), a)
+		return gcJob.Run(ctx, m, c, cli.ReadWrite, m.Around(), a)
 	}))
 	c.Flags().BoolVar(&a.All, "all", false, "look at every row")
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say what would be removed, and remove nothing")
@@ -47,9 +48,9 @@ type gcArgs struct {
 	Budget    time.Duration
 }
 
-var gcJob = job[gcArgs]{"gc", gc, []string{"retention"}}
+var gcJob = cli.NewJob("gc", gc, "retention")
 
-func gc(ctx context.Context, w *work, a gcArgs) error {
+func gc(ctx context.Context, w *cli.Work, a gcArgs) error {
 	done, err := w.Partition.DB.Collect(ctx, txn.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry, Budget: a.Budget, Now: true})
 	if err != nil {
 		return err

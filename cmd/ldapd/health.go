@@ -11,16 +11,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/status"
 )
 
 // healthCommands is the command "ldapd health".
-type healthCommands struct{ *Main }
+type healthCommands struct{ *cli.Main }
 
 func (m healthCommands) root() *cobra.Command {
 	writes, live := false, false
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "health --status-listen URL [--for writes | --live]",
 		Short: "Ask a running server whether it is ready",
 		Long: `Ask the status listener of a running server whether the server is ready to answer reads,

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -32,8 +34,8 @@ func TestHelp(t *testing.T) {
 			show(sub)
 		}
 	}
-	m := &Main{Stdin: &bytes.Buffer{}, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}
-	show(m.root())
+	m := &cli.Main{Stdin: &bytes.Buffer{}, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}
+	show(root(m))
 	const golden = "testdata/help.golden"
 	if *update {
 		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {

@@ -4,16 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition/branch"
@@ -37,13 +35,13 @@ type importRemote struct {
 	startTLS                bool
 }
 
-var importJob = job[importArgs]{"import", importFiles, []string{"suffix"}}
+var importJob = cli.NewJob("import", importFiles, "suffix")
 
-func (m *Main) importCommand() *cobra.Command {
+func importCommand(m *cli.Main) *cobra.Command {
 	var a importArgs
 	var r importRemote
-	keys := append([]string{"suffix", "admin.dn", "access", "password-policy"}, storeKeys...)
-	c := accepts(m.command(&cobra.Command{
+	keys := append([]string{"suffix", "admin.dn", "access", "password-policy"}, cli.StoreKeys...)
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "import (--store STORE | --url URL) [--suffix DN]... FILE...",
 		Short: "Load LDIF files into a directory",
 		Long: `Load LDIF files, plain or compressed by gzip or zstd, into a directory; "-" is standard
@@ -82,7 +80,7 @@ visible together when it is merged. Other clients do not wait for the import.`,
 		Args: cobra.MinimumNArgs(1),
 	}, keys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Files = args
-		return m.importCommandLine(ctx, c, a, r)
+		return importCommandLine(ctx, m, c, a, r)
 	}))
 	c.Flags().StringVar(&a.Branch, "branch", "", "import into the branch `NAME`")
 	c.Flags().StringVar(&r.url, "url", "", "`URL` of a running server to send the records to: ldap://, ldaps:// or ldapi://")
@@ -98,14 +96,14 @@ visible together when it is merged. Other clients do not wait for the import.`,
 	return c
 }
 
-func (m *Main) importCommandLine(ctx context.Context, c *config.Config, a importArgs, r importRemote) error {
+func importCommandLine(ctx context.Context, m *cli.Main, c *config.Config, a importArgs, r importRemote) error {
 	if a.Rejects == "" {
 		a.Rejects = bulk.RejectsOf(a.Files)
 	}
 	a.Suffixes, a.Size = c.Suffix, bulk.SizeOf(a.Files)
-	around := m.around()
-	around.open = oneOf(a.Files, os.Open)
-	around.create = oneOf([]string{a.Rejects}, func(name string) (*os.File, error) { return bulk.CreateRejects(name, a.Files) })
+	around := m.Around()
+	around.Open = cli.OneOf(a.Files, os.Open)
+	around.Create = cli.OneOf([]string{a.Rejects}, func(name string) (*os.File, error) { return bulk.CreateRejects(name, a.Files) })
 	switch {
 	case r.url != "" && c.Store != "" && c.Origin("store") == "--store":
 		return &config.Error{Where: "--url", Text: "give either --store or --url"}
@@ -115,41 +113,31 @@ func (m *Main) importCommandLine(ctx context.Context, c *config.Config, a import
 		return &config.Error{Where: "--branch", Text: "it goes with --store, and not with --suffix or --at-once"}
 	case a.Branch != "":
 		a.Suffixes = nil
-		return importJob.on(ctx, m, c, openReadWrite, around, a)
+		return importJob.Run(ctx, m, c, cli.ReadWrite, around, a)
 	case r.url != "":
 		return sendFiles(ctx, &around, r, a)
 	}
-	return importJob.on(ctx, m, c, openLoad, around, a)
+	return importJob.Run(ctx, m, c, cli.Load, around, a)
 }
 
-// oneOf returns a function that opens only files whose names are in names.
-func oneOf(names []string, open func(string) (*os.File, error)) func(string) (*os.File, error) {
-	return func(name string) (*os.File, error) {
-		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("%s: not named by the command", name)
-		}
-		return open(name)
-	}
-}
-
-func (a *importArgs) options(w *around) bulk.Options {
+func (a *importArgs) options(w *cli.Around) bulk.Options {
 	return bulk.Options{
-		Files: a.Files, Stdin: w.Stdin, Open: w.open, Size: a.Size, Suffixes: a.Suffixes,
-		Continue: a.Continue, Rejects: a.Rejects, Create: w.create, AllowFiles: a.FromFiles,
+		Files: a.Files, Stdin: w.Stdin, Open: w.Open, Size: a.Size, Suffixes: a.Suffixes,
+		Continue: a.Continue, Rejects: a.Rejects, Create: w.Create, AllowFiles: a.FromFiles,
 		DropDuplicates: a.DropDuplicates, Together: a.Together, Batches: a.Batches,
-		Report:   w.reportBad(),
-		Summary:  w.summarize,
+		Report:   reportBad(w),
+		Summary:  func(s *bulk.Summary) { summarize(w, s) },
 		Note:     func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
-		Progress: w.progress("import"),
+		Progress: w.Progress("import"),
 	}
 }
 
-func importFiles(ctx context.Context, w *work, a importArgs) error {
-	if a.FromFiles && w.elsewhere {
+func importFiles(ctx context.Context, w *cli.Work, a importArgs) error {
+	if a.FromFiles && w.Elsewhere {
 		return &config.Error{Where: "--allow-file-urls", Text: "the server that has the store would read the files, by its own rights: import with --url, or while no server runs"}
 	}
-	o := a.options(&w.around)
-	o.By, o.Concurrent = w.by(""), w.elsewhere && !a.Together
+	o := a.options(&w.Around)
+	o.By, o.Concurrent = w.By(""), w.Elsewhere && !a.Together
 	if a.Branch != "" {
 		var err error
 		if o.Branch, err = branch.Find(w.Partition, a.Branch); err != nil {
@@ -168,7 +156,7 @@ func importFiles(ctx context.Context, w *work, a importArgs) error {
 	return err
 }
 
-func sendFiles(ctx context.Context, w *around, f importRemote, a importArgs) error {
+func sendFiles(ctx context.Context, w *cli.Around, f importRemote, a importArgs) error {
 	r, o := bulk.Remote{URL: f.url, BindDN: f.bind, StartTLS: f.startTLS}, a.options(w)
 	if f.passwordFile != "" {
 		b, err := os.ReadFile(f.passwordFile)
@@ -201,7 +189,7 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:maxReport], "") + "... and more"
 }
 
-func (a *around) reportBad() func(*ldif.Error) {
+func reportBad(a *cli.Around) func(*ldif.Error) {
 	n := 0
 	return func(e *ldif.Error) {
 		switch n++; {
@@ -225,7 +213,7 @@ var remedies = map[bulk.Cause]string{
 }
 
 // summarize prints why records were bad, and what mends each cause.
-func (a *around) summarize(s *bulk.Summary) {
+func summarize(a *cli.Around, s *bulk.Summary) {
 	fmt.Fprintln(a.Stderr, "why records are bad:")
 	causes := slices.SortedFunc(maps.Keys(s.Records), func(x, y bulk.Cause) int {
 		return cmp.Or(s.Records[y]-s.Records[x], strings.Compare(string(x), string(y)))
@@ -238,44 +226,21 @@ func (a *around) summarize(s *bulk.Summary) {
 		fmt.Fprintln(a.Stderr)
 		switch c {
 		case bulk.Undefined:
-			a.listed("types", slices.Sorted(maps.Keys(s.Types)))
-			a.listed("classes", slices.Sorted(maps.Keys(s.Classes)))
+			listed(a, "types", slices.Sorted(maps.Keys(s.Types)))
+			listed(a, "classes", slices.Sorted(maps.Keys(s.Classes)))
 		case bulk.TwoClasses:
 			var pairs []string
 			for _, pair := range slices.Sorted(maps.Keys(s.Pairs)) {
 				pairs = append(pairs, fmt.Sprintf("%s (%d)", pair, s.Pairs[pair]))
 			}
-			a.listed("pairs", pairs)
+			listed(a, "pairs", pairs)
 		}
 	}
 }
 
 // listed prints how many names there are, and the names.
-func (a *around) listed(what string, names []string) {
+func listed(a *cli.Around, what string, names []string) {
 	if len(names) > 0 {
 		fmt.Fprintf(a.Stderr, "         %d %s: %s\n", len(names), what, strings.Join(names, ", "))
 	}
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// bulkMemory is the memory limit of a command that works on a store without serving it. It
-// includes the block cache and the memtables of an embedded store.
-const bulkMemory = 640 << 20
-
-// lowMemory limits the memory of the process, unless GOMEMLIMIT is set, and makes the
-// cache small, unless its size is configured. A large cache would be useless for commands that
-// read each entry only once. The returned function restores the limit.
-func lowMemory(c *config.Config) func() {
-	if c.Cache == 0 {
-		c.Cache = 32 << 20
-	}
-	if os.Getenv("GOMEMLIMIT") != "" {
-		return func() {}
-	}
-	before := debug.SetMemoryLimit(bulkMemory)
-	return func() { debug.SetMemoryLimit(before) }
 }

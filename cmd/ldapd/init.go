@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/certs"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -38,7 +39,7 @@ const (
 const noStatus = "none"
 
 // initCommands is the command "ldapd init".
-type initCommands struct{ *Main }
+type initCommands struct{ *cli.Main }
 
 func (m initCommands) root() *cobra.Command {
 	s := &setup{}
@@ -56,7 +57,7 @@ the folder in which the store is made.`,
   ldapd init --config ldapd.yaml --suffix dc=example,dc=com --password-file pw --tls-certificate self-signed`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			m.working = true
+			m.Working = true
 			s.file, _ = c.Flags().GetString("config")
 			if err := m.questions(c).answer(s); err != nil {
 				return err
@@ -114,7 +115,7 @@ func (m initCommands) questions(c *cobra.Command) *questions {
 	q := &questions{out: m.Stderr, stdin: m.Stdin, given: func(flag string) bool { return c.Flags().Changed(flag) }}
 	if f, ok := m.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		q.in = bufio.NewReader(f)
-		q.hide = func(prompt string) (string, error) { return m.ask(int(f.Fd()), prompt) }
+		q.hide = func(prompt string) (string, error) { return ask(m.Main, int(f.Fd()), prompt) }
 	}
 	return q
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/certs"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 )
 
 // TestQuestions checks the questions that are asked at a terminal. A question must be
@@ -83,7 +84,7 @@ func TestSelfSigned(t *testing.T) {
 func TestUndo(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer
-	m := &Main{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &out}
+	m := &cli.Main{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &out}
 	pw := filepath.Join(dir, "pw")
 	if err := os.WriteFile(pw, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -120,7 +121,7 @@ func TestHandedOver(t *testing.T) {
 	}
 	must(os.Chown(dir, user, user))
 	var out bytes.Buffer
-	m := &Main{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &out}
+	m := &cli.Main{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &out}
 	s := &setup{file: filepath.Join(dir, "ldapd.yaml"), suffix: "dc=x", admin: "cn=admin", store: filepath.Join(dir, "new", "data"),
 		password: "secret", certificate: selfSigned, folders: "people", access: "open", policy: "none", status: noStatus}
 	s.listen = s.addresses()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/certs"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -27,7 +28,7 @@ import (
 
 // A maker makes the files and the store of a directory.
 type maker struct {
-	m *Main
+	m *cli.Main
 	*setup
 	user  int // if root hands the store over: its new owner
 	group int
@@ -105,20 +106,19 @@ func (k *maker) makeStore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer lowMemory(c)()
-	p, err := openPartition(ctx, c, slog.New(slog.DiscardHandler), openLoad)
+	defer cli.LowMemory(c)()
+	p, err := cli.Open(ctx, c, slog.New(slog.DiscardHandler), cli.Load)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
-	w := &work{Partition: p.Partition, signer: k.admin, around: around{Stdout: io.Discard, Stderr: k.m.Stderr}}
-	if err := k.entries(ctx, w); err != nil {
+	if err := k.entries(ctx, p.Partition); err != nil {
 		return fmt.Errorf("the first entries: %w", err)
 	}
 	return nil
 }
 
-func (k *maker) entries(ctx context.Context, w *work) error {
+func (k *maker) entries(ctx context.Context, p *partition.Partition) error {
 	name, err := dn.Parse(k.suffix)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (k *maker) entries(ctx context.Context, w *work) error {
 		writeEntry(&text, append(dn.DN{{{Type: "ou", Value: []byte(u)}}}, name...))
 	}
 	var bad []error
-	_, err = bulk.Import(ctx, w.Partition, bulk.Options{
+	_, err = bulk.Import(ctx, p, bulk.Options{
 		Files: []string{"-"}, Stdin: &text, Suffixes: []string{k.suffix}, By: partition.By{Name: write.Founder},
 		Report: func(e *ldif.Error) { bad = append(bad, e) },
 	})

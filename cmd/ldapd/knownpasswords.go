@@ -10,13 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/passwordlist"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
 // knownPasswordsCommands is the command "ldapd known-passwords".
-type knownPasswordsCommands struct{ *Main }
+type knownPasswordsCommands struct{ *cli.Main }
 
 func (m knownPasswordsCommands) root() *cobra.Command {
 	var output string
@@ -40,7 +41,7 @@ million passwords need space for temporary files in $TMPDIR, 8 octets for each p
 			if output == "" {
 				return &config.Error{Text: "say with --output which file to write"}
 			}
-			m.working = true
+			m.Working = true
 			return m.run(c.Context(), output, hashes, args)
 		},
 	}

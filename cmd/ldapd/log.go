@@ -9,20 +9,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
-	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // The commands about the past are log, diff and restore. They call package history.
 
-func (m *Main) logCommand() *cobra.Command {
+func logCommand(m *cli.Main) *cobra.Command {
 	var a logArgs
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "log --store STORE [--since WHEN] [--until WHEN] [--by DN] [--json] [DN]",
 		Short: "Show who changed what and when",
 		Long: `Show who changed what and when, one change per line, the oldest first. With a DN, show
@@ -33,11 +32,11 @@ from when on changes are kept.`,
 		Example: `  ldapd log --store ./data uid=ann,ou=people,dc=example,dc=com
   ldapd log --store ./data --since 2026-01-31T12:00:00Z --by cn=admin,dc=example,dc=com`,
 		Args: cobra.MaximumNArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.DN = strings.Join(args, "")
-		return logJob.on(ctx, m, c, openReadOnly, m.around(), a)
+		return logJob.Run(ctx, m, c, cli.ReadOnly, m.Around(), a)
 	})
-	c.Flags().StringVar(&a.Since, "since", "", "show only the changes after `WHEN`: "+pointInTimeHelp)
+	c.Flags().StringVar(&a.Since, "since", "", "show only the changes after `WHEN`: "+cli.PointInTimeHelp)
 	c.Flags().StringVar(&a.Until, "until", "now", "show only the changes up to `WHEN`")
 	c.Flags().StringVar(&a.By, "by", "", "show only the changes that `DN` made")
 	c.Flags().BoolVar(&a.JSON, "json", false, "print changes as JSON")
@@ -49,18 +48,18 @@ type logArgs struct {
 	JSON                 bool
 }
 
-var logJob = job[logArgs]{"log", printLog, nil}
+var logJob = cli.NewJob("log", printLog)
 
-func printLog(ctx context.Context, w *work, a logArgs) error {
+func printLog(ctx context.Context, w *cli.Work, a logArgs) error {
 	o := history.LogOptions{JSON: a.JSON}
 	var err error
-	if o.Name, err = parseName("the name", a.DN); err != nil {
+	if o.Name, err = cli.ParseName("the name", a.DN); err != nil {
 		return err
 	}
-	if o.By, err = parseName("--by", a.By); err != nil {
+	if o.By, err = cli.ParseName("--by", a.By); err != nil {
 		return err
 	}
-	if o.Until, err = stateAt(ctx, w, "--until", a.Until); err != nil {
+	if o.Until, err = cli.StateAt(ctx, w, "--until", a.Until); err != nil {
 		return err
 	}
 	defer o.Until.Close()
@@ -81,32 +80,14 @@ func printLog(ctx context.Context, w *work, a logArgs) error {
 
 // firstState returns the state after which changes are shown, or nil if all of history is kept.
 // If history is kept only from a later state on, firstState says so and returns that state.
-func firstState(ctx context.Context, w *work, since string) (*partition.Snapshot, error) {
+func firstState(ctx context.Context, w *cli.Work, since string) (*partition.Snapshot, error) {
 	if since == table.Revision(0).String() { // at revision 0 there is no state to protect
 		return nil, nil
 	}
-	s, err := stateAt(ctx, w, "--since", since)
+	s, err := cli.StateAt(ctx, w, "--since", since)
 	if gone := (*txn.HorizonError)(nil); errors.As(err, &gone) {
 		fmt.Fprintf(w.Stderr, "ldapd: history is kept from %s on, so earlier changes are not shown\n", gone.Horizon.Time().UTC().Format(time.RFC3339Nano))
 		return firstState(ctx, w, gone.Horizon.String())
 	}
 	return s, err
-}
-
-// parseName parses a name from the command line.
-func parseName(where, text string) (dn.DN, error) {
-	name, err := dn.Parse(text)
-	if err != nil {
-		return nil, &config.Error{Where: where, Text: err.Error()}
-	}
-	return name, nil
-}
-
-// stateAt returns the state at the point in time that the user gave with flag.
-func stateAt(ctx context.Context, w *work, flag, when string) (*partition.Snapshot, error) {
-	m, err := state.ParsePointInTime(when)
-	if err != nil {
-		return nil, &config.Error{Where: flag, Text: err.Error()}
-	}
-	return history.State(ctx, w.Partition, m)
 }

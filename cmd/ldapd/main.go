@@ -11,6 +11,11 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/accesscmd"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 )
 
 func main() { os.Exit(run()) }
@@ -22,6 +27,63 @@ func run() int {
 	// The first signal makes the program end in an orderly way; the second ends it at
 	// once.
 	context.AfterFunc(ctx, stop)
-	m := &Main{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ()}
-	return m.Run(ctx, os.Args[1:])
+	m := &cli.Main{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ()}
+	return m.Run(ctx, root(m), os.Args[1:])
 }
+
+// root returns the command that contains all other commands. A new command needs a
+// function in a separate file, and a line in root.
+func root(m *cli.Main) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "ldapd",
+		Short:         "LDAP directory server on an embedded store or HBase",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetIn(m.Stdin)
+	root.SetOut(m.Stdout)
+	root.SetErr(m.Stderr)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentFlags().String("config", "", "YAML `FILE` with the configuration")
+	root.AddCommand(
+		serveCommand(m),
+		initCommands{m}.root(),
+		importCommand(m),
+		exportCommand(m),
+		migrateCommands{m}.root(), migrateCommands{m}.compare(),
+		checkCommand(m),
+		reindexCommand(m),
+		uniqueCommand(m),
+		referencesCommand(m),
+		viewCommands{m}.root(),
+		branchCommands{m}.root(),
+		accesscmd.Command(m), accountCommands{m}.root(),
+		gcCommand(m),
+		eraseCommands{m}.root(),
+		schemaCommands{m}.root(),
+		explainCommand(m),
+		clusterCommand(m),
+		logCommand(m),
+		diffCommand(m),
+		restoreCommand(m),
+		checkpointCommand(m),
+		passwdCommand(m),
+		knownPasswordsCommands{m}.root(),
+		hashCommand(m),
+		configCommand(m),
+		healthCommands{m}.root(),
+		upgradeCommand(m),
+		backupCommands{m}.root(), promoteCommands{m}.root(),
+		versionCommand(m),
+	)
+	return root
+}
+
+// jobs are all jobs that a server does for tools.
+var jobs = append(cli.Jobs{
+	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, referencesJob, clusterJob, gcJob,
+	viewListJob, viewShowJob, viewRebuildJob, branchJob,
+	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
+	accountJob, logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
+	migrateJob, compareJob,
+}, accesscmd.Jobs...)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
 
@@ -23,7 +24,7 @@ var manFolder = flag.String("man", "", "write the manual pages into this `FOLDER
 // configuration is described, except the keys for tests. If mandoc is installed, the pages must
 // be well formed.
 func TestManPages(t *testing.T) {
-	root := (&Main{Stdin: &bytes.Buffer{}, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}).root()
+	root := root(&cli.Main{Stdin: &bytes.Buffer{}, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}})
 	pages := manPages(root, "2026-01-02")
 	if p := pages["ldapd.8"]; !strings.Contains(p, `.TH LDAPD 8 "2026-01-02"`) || !strings.Contains(p, `\fBldapd\-serve\fR(8)`) {
 		t.Errorf("ldapd.8: %s", p)
@@ -65,7 +66,7 @@ func writeMan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := (&Main{}).root()
+	root := root(&cli.Main{})
 	root.InitDefaultHelpFlag()
 	for name, text := range manPages(root, time.Unix(seconds, 0).UTC().Format(time.DateOnly)) {
 		if err := os.WriteFile(filepath.Join(*manFolder, name), []byte(text), 0o644); err != nil {
@@ -102,8 +103,8 @@ func lint(t *testing.T, pages map[string]string) {
 func TestCompletions(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		var out bytes.Buffer
-		m := &Main{Stdin: &out, Stdout: &out, Stderr: &out}
-		if status := m.Run(t.Context(), []string{"completion", shell}); status != 0 || !strings.Contains(out.String(), "ldapd") {
+		m := &cli.Main{Stdin: &out, Stdout: &out, Stderr: &out}
+		if status := m.Run(t.Context(), root(m), []string{"completion", shell}); status != 0 || !strings.Contains(out.String(), "ldapd") {
 			t.Errorf("%s: %d: %.200s", shell, status, &out)
 		}
 	}

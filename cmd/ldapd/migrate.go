@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 	"github.com/seed-4dac0d86/ldapd/tools/migrate"
@@ -29,18 +30,18 @@ type migrateArgs struct {
 }
 
 var (
-	migrateJob = job[migrateArgs]{"migrate", migrateStore, nil}
-	compareJob = job[oldServer]{"compare", compareStore, nil}
+	migrateJob = cli.NewJob("migrate", migrateStore)
+	compareJob = cli.NewJob("compare", compareStore)
 )
 
 // migrateCommands is the commands that copy another server.
-type migrateCommands struct{ *Main }
+type migrateCommands struct{ *cli.Main }
 
 func (m migrateCommands) root() *cobra.Command {
 	var a migrateArgs
 	var from fromFlags
-	keys := append([]string{"admin.dn", "access", "password-policy"}, storeKeys...)
-	c := accepts(m.command(&cobra.Command{
+	keys := append([]string{"admin.dn", "access", "password-policy"}, cli.StoreKeys...)
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "migrate --store STORE --from URL [--bind DN --password-file FILE] [--base DN]... [--follow | --finish]",
 		Short: "Move a directory here from a running server",
 		Long: `Move a directory here from a running server: slapd, 389 Directory Server, ApacheDS,
@@ -68,11 +69,11 @@ If a server has the embedded store open, the server does the work.`,
 		if c.Store != "" && a.Follow && a.Finish || a.Cancel && (a.Follow || a.Finish) {
 			return &config.Error{Text: "give one of --follow, --finish and --cancel"}
 		}
-		use := openLoad
+		use := cli.Load
 		if a.Finish || a.Cancel {
-			use = openReadWrite
+			use = cli.ReadWrite
 		}
-		return migrateJob.on(ctx, m.Main, c, use, m.around(), a)
+		return migrateJob.Run(ctx, m.Main, c, use, m.Around(), a)
 	}))
 	from.add(c)
 	c.Flags().BoolVar(&a.Follow, "follow", false, "keep running, and copy the changes that are made on the old server")
@@ -85,8 +86,8 @@ If a server has the embedded store open, the server does the work.`,
 
 func (m migrateCommands) compare() *cobra.Command {
 	var from fromFlags
-	keys := append([]string{"admin.dn"}, storeKeys...)
-	c := accepts(m.command(&cobra.Command{
+	keys := append([]string{"admin.dn"}, cli.StoreKeys...)
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "compare --store STORE --from URL [--bind DN --password-file FILE] [--base DN]...",
 		Short: "Compare a directory with the directory of a running server",
 		Long: `Compare a directory with the directory of a running server. Every entry that only one of
@@ -103,7 +104,7 @@ shows no entryUUIDs. Attributes that a server keeps for itself are not compared.
 		if err != nil {
 			return err
 		}
-		return compareJob.on(ctx, m.Main, c, openReadWrite, m.around(), a)
+		return compareJob.Run(ctx, m.Main, c, cli.ReadWrite, m.Around(), a)
 	}))
 	from.add(c)
 	return c
@@ -146,7 +147,7 @@ func (f *fromFlags) read() (oldServer, error) {
 
 // open connects to the old server. If the store follows a server, that server's address, user
 // and bases are the defaults.
-func (o *oldServer) open(w *work) (*migrate.Move, error) {
+func (o *oldServer) open(w *cli.Work) (*migrate.Move, error) {
 	if f := migrate.Followed(w.Partition); f != nil {
 		if o.Remote.URL == "" {
 			o.Remote.URL, o.Remote.StartTLS = f.URL, f.StartTLS
@@ -169,10 +170,10 @@ func (o *oldServer) open(w *work) (*migrate.Move, error) {
 		return nil, err
 	}
 	m, err := migrate.New(w.Partition, src, migrate.Options{
-		By:       w.by(""),
+		By:       w.By(""),
 		Note:     func(s string) { fmt.Fprintln(w.Stderr, "note:", s) },
 		LeftOut:  func(name, why string) { fmt.Fprintf(w.Stderr, "left out: %s: %s\n", name, why) },
-		Progress: w.progress("migrate"),
+		Progress: w.Progress("migrate"),
 	})
 	if err != nil {
 		src.Close()
@@ -180,9 +181,9 @@ func (o *oldServer) open(w *work) (*migrate.Move, error) {
 	return m, err
 }
 
-func migrateStore(ctx context.Context, w *work, a migrateArgs) error {
+func migrateStore(ctx context.Context, w *cli.Work, a migrateArgs) error {
 	if a.Cancel {
-		return migrate.Cancel(ctx, w.Partition, w.by(""))
+		return migrate.Cancel(ctx, w.Partition, w.By(""))
 	}
 	following := migrate.Followed(w.Partition) != nil
 	m, err := a.open(w)
@@ -196,13 +197,13 @@ func migrateStore(ctx context.Context, w *work, a migrateArgs) error {
 	case following:
 		err = m.Resume(ctx)
 	default:
-		err = w.copy(ctx, m, a.Follow)
+		err = copyEntries(ctx, w, m, a.Follow)
 	}
 	switch {
 	case err != nil || !a.Follow && !a.Finish && !following:
 		return err
 	case a.Finish:
-		return w.finish(ctx, m, a)
+		return finishMove(ctx, w, m, a)
 	case !a.Follow:
 		return m.CatchUp(ctx)
 	}
@@ -214,8 +215,8 @@ func migrateStore(ctx context.Context, w *work, a migrateArgs) error {
 	return err
 }
 
-// copy copies the entries of the old server.
-func (w *work) copy(ctx context.Context, m *migrate.Move, follow bool) error {
+// copyEntries copies the entries of the old server.
+func copyEntries(ctx context.Context, w *cli.Work, m *migrate.Move, follow bool) error {
 	n, rate, err := m.Copy(ctx, follow)
 	if err == nil {
 		fmt.Fprintln(w.Stdout, "copied", rate)
@@ -226,18 +227,18 @@ func (w *work) copy(ctx context.Context, m *migrate.Move, follow bool) error {
 	return err
 }
 
-// finish ends a migration.
-func (w *work) finish(ctx context.Context, m *migrate.Move, a migrateArgs) error {
+// finishMove ends a migration.
+func finishMove(ctx context.Context, w *cli.Work, m *migrate.Move, a migrateArgs) error {
 	quiet := func(ctx context.Context) error {
 		if a.ReadOnly {
 			return nil
 		}
 		fmt.Fprintln(w.Stderr, "Make the old server read-only now, or stop what writes there. Then press Enter.")
-		return w.enter(ctx)
+		return awaitEnter(ctx, w)
 	}
 	r, err := m.Finish(ctx, migrate.FinishOptions{Quiet: quiet, Different: a.Different})
 	if r != nil {
-		if e := w.printReport(r); e != nil {
+		if e := printReport(w, r); e != nil {
 			return e
 		}
 	}
@@ -247,8 +248,8 @@ func (w *work) finish(ctx context.Context, m *migrate.Move, a migrateArgs) error
 	return err
 }
 
-// enter waits until standard input has a line or ends.
-func (w *work) enter(ctx context.Context) error {
+// awaitEnter waits until standard input has a line or ends.
+func awaitEnter(ctx context.Context, w *cli.Work) error {
 	line := make(chan struct{})
 	go func() {
 		defer close(line)
@@ -262,7 +263,7 @@ func (w *work) enter(ctx context.Context) error {
 	}
 }
 
-func (w *work) printReport(r *migrate.Report) error {
+func printReport(w *cli.Work, r *migrate.Report) error {
 	out := bufio.NewWriter(w.Stdout)
 	for _, d := range r.Differences {
 		fmt.Fprintln(out, d)
@@ -275,7 +276,7 @@ func (w *work) printReport(r *migrate.Report) error {
 // write while a comparison runs.
 const differingTries = 3
 
-func compareStore(ctx context.Context, w *work, o oldServer) error {
+func compareStore(ctx context.Context, w *cli.Work, o oldServer) error {
 	m, err := o.open(w)
 	if err != nil {
 		return err
@@ -285,7 +286,7 @@ func compareStore(ctx context.Context, w *work, o oldServer) error {
 	if err != nil {
 		return err
 	}
-	if err := w.printReport(r); err != nil {
+	if err := printReport(w, r); err != nil {
 		return err
 	}
 	if len(r.Differences) > 0 {

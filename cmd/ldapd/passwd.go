@@ -13,11 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 )
 
-func (m *Main) passwdCommand() *cobra.Command {
+func passwdCommand(m *cli.Main) *cobra.Command {
 	var scheme, output string
 	var scram bool
 	c := &cobra.Command{
@@ -31,8 +32,8 @@ administrator's password file or authPassword.`,
   ldapd serve --store ./data --admin-password-file admin.pw`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			m.working = true
-			return m.output(output, func(w io.Writer) error { return m.passwd(c.Context(), w, scheme, scram) })
+			m.Working = true
+			return writeOutput(m, output, func(w io.Writer) error { return passwd(c.Context(), m, w, scheme, scram) })
 		},
 	}
 	c.Flags().StringVar(&scheme, "scheme", auth.Default, "`SCHEME`: "+strings.Join(auth.NewSchemes(), ", "))
@@ -41,8 +42,8 @@ administrator's password file or authPassword.`,
 	return c
 }
 
-func (m *Main) passwd(ctx context.Context, out io.Writer, scheme string, scram bool) error {
-	password, err := m.readPassword()
+func passwd(ctx context.Context, m *cli.Main, out io.Writer, scheme string, scram bool) error {
+	password, err := readPassword(m)
 	if err != nil {
 		return err
 	}
@@ -70,9 +71,9 @@ func (m *Main) passwd(ctx context.Context, out io.Writer, scheme string, scram b
 	return err
 }
 
-func (m *Main) readPassword() (string, error) {
+func readPassword(m *cli.Main) (string, error) {
 	if f, ok := m.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return m.askPassword(int(f.Fd()))
+		return askPassword(m, int(f.Fd()))
 	}
 	line, err := bufio.NewReader(m.Stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -81,19 +82,19 @@ func (m *Main) readPassword() (string, error) {
 	return strings.TrimRight(line, "\r\n"), nil
 }
 
-func (m *Main) askPassword(fd int) (string, error) {
-	first, err := m.ask(fd, "New password: ")
+func askPassword(m *cli.Main, fd int) (string, error) {
+	first, err := ask(m, fd, "New password: ")
 	if err != nil {
 		return "", err
 	}
-	second, err := m.ask(fd, "Once more: ")
+	second, err := ask(m, fd, "Once more: ")
 	if err == nil && first != second {
 		err = errors.New("these were two different passwords")
 	}
 	return first, err
 }
 
-func (m *Main) ask(fd int, prompt string) (string, error) {
+func ask(m *cli.Main, fd int, prompt string) (string, error) {
 	fmt.Fprint(m.Stderr, prompt)
 	b, err := term.ReadPassword(fd)
 	fmt.Fprintln(m.Stderr)

@@ -6,14 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 )
 
-func (m *Main) referencesCommand() *cobra.Command {
+func referencesCommand(m *cli.Main) *cobra.Command {
 	var a referencesArgs
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "references --store STORE [--must-exist] [--repair] [--end] [ATTR]...",
 		Short: "Update values that name entries when these entries are renamed or deleted",
 		Long: `Make the values of attributes follow the entries that they name, as those of member,
@@ -27,12 +28,12 @@ A value may name an entry that does not exist, unless --must-exist is given. Wit
 attributes whose values follow. With --end, the values do not follow any more.`,
 		Example: `  ldapd references --store ./data member uniqueMember manager
   ldapd references --store ./data --must-exist --repair owner`,
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		use := openReadWrite
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		use := cli.ReadWrite
 		if a.Attributes = args; len(args) == 0 {
-			use = openReadOnly
+			use = cli.ReadOnly
 		}
-		return referencesJob.on(ctx, m, c, use, m.around(), a)
+		return referencesJob.Run(ctx, m, c, use, m.Around(), a)
 	}))
 	c.Flags().BoolVar(&a.MustExist, "must-exist", false, "refuse values that name no entry")
 	c.Flags().BoolVar(&a.Repair, "repair", false, "remove the values that name no entry")
@@ -48,9 +49,9 @@ type referencesArgs struct {
 	MustExist, Repair, End bool
 }
 
-var referencesJob = job[referencesArgs]{"references", references, nil}
+var referencesJob = cli.NewJob("references", references)
 
-func references(ctx context.Context, w *work, a referencesArgs) error {
+func references(ctx context.Context, w *cli.Work, a referencesArgs) error {
 	if len(a.Attributes) == 0 {
 		return listReferences(w)
 	}
@@ -73,7 +74,7 @@ func references(ctx context.Context, w *work, a referencesArgs) error {
 // repair changes the settings of attributes in steps. First it makes the values follow their
 // entries. Then it removes values that name no entry. With MustExist, it finally requires that
 // values name existing entries.
-func repair(ctx context.Context, w *work, a referencesArgs, set func(names []string, mustExist bool) error) error {
+func repair(ctx context.Context, w *cli.Work, a referencesArgs, set func(names []string, mustExist bool) error) error {
 	var follow, require []string
 	for _, name := range a.Attributes {
 		now, err := following(w, name)
@@ -91,7 +92,7 @@ func repair(ctx context.Context, w *work, a referencesArgs, set func(names []str
 		return err
 	}
 	for _, name := range a.Attributes {
-		n, err := onlineschema.RepairReferences(ctx, w.Partition, name, w.by("references"))
+		n, err := onlineschema.RepairReferences(ctx, w.Partition, name, w.By("references"))
 		if err != nil {
 			return err
 		}
@@ -102,7 +103,7 @@ func repair(ctx context.Context, w *work, a referencesArgs, set func(names []str
 
 // following returns the setting of an attribute. It returns nil if the attribute's
 // values do not follow entries.
-func following(w *work, name string) (*catalog.Reference, error) {
+func following(w *cli.Work, name string) (*catalog.Reference, error) {
 	all, err := onlineschema.References(w.Partition)
 	if err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func following(w *work, name string) (*catalog.Reference, error) {
 	return nil, nil
 }
 
-func listReferences(w *work) error {
+func listReferences(w *cli.Work) error {
 	all, err := onlineschema.References(w.Partition)
 	for _, r := range all {
 		text := r.Attribute

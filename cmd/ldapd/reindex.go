@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
@@ -18,9 +19,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
-func (m *Main) reindexCommand() *cobra.Command {
+func reindexCommand(m *cli.Main) *cobra.Command {
 	var drop []string
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "reindex --store STORE [--drop ATTR]... [ATTR[:row|:column]]...",
 		Short: "Rebuild indexes, or everything that is derived from entries",
 		Long: `Rebuild the indexes of attributes: in the layout "row", for attributes with few values
@@ -32,11 +33,11 @@ normalised values and all indexes. This repairs what check finds, and is needed 
 new version of ldapd has other rules for normal forms.`,
 		Example: `  ldapd reindex --store ./data title:row --drop memberUid
   ldapd reindex --store ./data`,
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		if len(args)+len(drop) == 0 {
-			return m.rebuild(ctx, c)
+			return rebuild(ctx, m, c)
 		}
-		return reindexJob.on(ctx, m, c, openReadWrite, m.around(), reindexArgs{args, drop})
+		return reindexJob.Run(ctx, m, c, cli.ReadWrite, m.Around(), reindexArgs{args, drop})
 	}))
 	c.Flags().StringArrayVar(&drop, "drop", nil, "`ATTR` whose index is removed")
 	return c
@@ -45,23 +46,23 @@ new version of ldapd has other rules for normal forms.`,
 // reindexArgs are the arguments of the command besides the configuration.
 type reindexArgs struct{ Indexes, Drop []string }
 
-var reindexJob = job[reindexArgs]{"reindex", reindex, nil}
+var reindexJob = cli.NewJob("reindex", reindex)
 
 // reindex drops and builds the indexes that the arguments name.
-func reindex(ctx context.Context, w *work, a reindexArgs) error {
+func reindex(ctx context.Context, w *cli.Work, a reindexArgs) error {
 	indexes, again, err := chosen(w.Partition, a.Indexes, a.Drop)
 	if err != nil {
 		return err
 	}
-	return w.reindexing(ctx, func(o verify.ReindexOptions) error {
+	return reindexing(ctx, &w.Around, func(o verify.ReindexOptions) error {
 		o.Again = again
 		return onlineschema.Reindex(ctx, w.Partition, indexes, o)
 	})
 }
 
 // reindexing calls do and shows the progress of its work.
-func (a *around) reindexing(ctx context.Context, do func(verify.ReindexOptions) error) error {
-	progress := a.progress("reindex")
+func reindexing(ctx context.Context, a *cli.Around, do func(verify.ReindexOptions) error) error {
+	progress := a.Progress("reindex")
 	progress.Begin()
 	err := do(verify.ReindexOptions{
 		Progress: progress.Entries,
@@ -82,26 +83,26 @@ func (a *around) reindexing(ctx context.Context, do func(verify.ReindexOptions) 
 
 // rebuild rebuilds everything that the store derives from its entries, such as the
 // indexes. No server may have the store open meanwhile.
-func (m *Main) rebuild(ctx context.Context, c *config.Config) error {
-	if _, err := storeThere(c, openReadWrite); err != nil {
+func rebuild(ctx context.Context, m *cli.Main, c *config.Config) error {
+	if _, err := cli.StoreThere(c, cli.ReadWrite); err != nil {
 		return err
 	}
-	defer lowMemory(c)()
-	log := m.logger(c)
-	guard, err := readGuard(c, log, openReadWrite)
+	defer cli.LowMemory(c)()
+	log := m.Logger(c)
+	guard, err := cli.ReadGuard(c, log, cli.ReadWrite)
 	if err != nil {
 		return err
 	}
-	s, err := openStore(ctx, c, log, openReadWrite, 0)
+	s, err := cli.OpenStore(ctx, c, log, cli.ReadWrite, 0)
 	if errors.Is(err, table.ErrLocked) {
 		return fmt.Errorf("%w; to rebuild everything, stop the server first: while it runs, only indexes of attributes can be rebuilt", err)
 	}
 	if err != nil {
 		return err
 	}
-	a := m.around()
-	err = a.reindexing(ctx, func(o verify.ReindexOptions) error {
-		_, err := verify.Rebuild(ctx, s, partition.Options{Cache: c.Cache, Txn: txn.Options{Lease: c.Lease, Log: log, Now: clock(c), Doubt: guard.Doubt}, Log: log}, o)
+	a := m.Around()
+	err = reindexing(ctx, &a, func(o verify.ReindexOptions) error {
+		_, err := verify.Rebuild(ctx, s, partition.Options{Cache: c.Cache, Txn: txn.Options{Lease: c.Lease, Log: log, Now: cli.Clock(c), Doubt: guard.Doubt}, Log: log}, o)
 		return err
 	})
 	return errors.Join(err, s.Close())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
@@ -18,9 +19,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-func (m *Main) restoreCommand() *cobra.Command {
+func restoreCommand(m *cli.Main) *cobra.Command {
 	var a restoreArgs
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "restore --store STORE --at WHEN [--subtree] [--dry-run] [--secrets-from ARCHIVE] DN",
 		Short: "Bring an entry or a subtree back as it was",
 		Long: `Bring an entry back as it was at a moment, in one commit: it is added again if it was
@@ -36,16 +37,16 @@ ones, --secrets-from names an archive, which has the passwords of the moment --a
 		Example: `  ldapd restore --store ./data --at 2026-01-31T12:00:00Z uid=ann,ou=people,dc=example,dc=com
   ldapd restore --store ./data --at before-upgrade --subtree --dry-run ou=people,dc=example,dc=com`,
 		Args: cobra.ExactArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.DN = args[0]
 		if a.Identity == "" {
 			a.Identity = c.Archive.Identity
 		}
-		around := m.around()
-		around.open = os.Open
-		return restoreJob.on(ctx, m, c, openReadWrite, around, a)
+		around := m.Around()
+		around.Open = os.Open
+		return restoreJob.Run(ctx, m, c, cli.ReadWrite, around, a)
 	}))
-	c.Flags().StringVar(&a.At, "at", "", "the state at `WHEN`: "+pointInTimeHelp)
+	c.Flags().StringVar(&a.At, "at", "", "the state at `WHEN`: "+cli.PointInTimeHelp)
 	c.Flags().BoolVar(&a.Subtree, "subtree", false, "include all entries that are or were below it")
 	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "write what would be done as LDIF, and do nothing")
 	c.Flags().StringVar(&a.SecretsFrom, "secrets-from", "", "take passwords that the store no longer has from the archive at `PLACE`")
@@ -60,14 +61,14 @@ type restoreArgs struct {
 	SecretsFrom, Identity string
 }
 
-var restoreJob = job[restoreArgs]{"restore", restore, nil}
+var restoreJob = cli.NewJob("restore", restore)
 
-func restore(ctx context.Context, w *work, a restoreArgs) error {
-	name, err := parseName("the name", a.DN)
+func restore(ctx context.Context, w *cli.Work, a restoreArgs) error {
+	name, err := cli.ParseName("the name", a.DN)
 	if err != nil {
 		return err
 	}
-	then, err := stateAt(ctx, w, "--at", a.At)
+	then, err := cli.StateAt(ctx, w, "--at", a.At)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func restore(ctx context.Context, w *work, a restoreArgs) error {
 	var done *history.Restored
 	err = withSecrets(ctx, w, a, then.Revision(), func(secrets secretsOf) error {
 		done, err = history.Restore(ctx, w.Partition, then, history.RestoreOptions{
-			Name: name, Subtree: a.Subtree, DryRun: a.DryRun, By: w.by("restore"), Secrets: secrets,
+			Name: name, Subtree: a.Subtree, DryRun: a.DryRun, By: w.By("restore"), Secrets: secrets,
 		})
 		return err
 	})
@@ -93,7 +94,7 @@ type secretsOf = func(ctx context.Context, id entry.ID) ([]entry.Attribute, erro
 
 // withSecrets calls f with the secrets that the archive of a.SecretsFrom has at a revision, or with
 // nil if no archive is given.
-func withSecrets(ctx context.Context, w *work, a restoreArgs, at table.Revision, f func(secretsOf) error) error {
+func withSecrets(ctx context.Context, w *cli.Work, a restoreArgs, at table.Revision, f func(secretsOf) error) error {
 	if a.SecretsFrom == "" {
 		return f(nil)
 	}
@@ -101,11 +102,11 @@ func withSecrets(ctx context.Context, w *work, a restoreArgs, at table.Revision,
 	if err != nil {
 		return &config.Error{Where: "--secrets-from", Text: err.Error()}
 	}
-	keys, err := readKeys(a.Identity, w.open)
+	keys, err := cli.ReadKeys(a.Identity, w.Open)
 	if err != nil {
 		return err
 	}
-	return restoredElsewhere(ctx, w.archive, place, keys, "", at, func(d *directoryStore, _ *archive.Restored) error {
+	return cli.RestoredElsewhere(ctx, w.Archives, place, keys, "", at, func(d *cli.Store, _ *archive.Restored) error {
 		s := state.Newest(d.Partition)
 		defer s.Close()
 		return f(s.Secrets)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -18,7 +19,7 @@ import (
 )
 
 // schemaCommands are the commands "ldapd schema ...".
-type schemaCommands struct{ *Main }
+type schemaCommands struct{ *cli.Main }
 
 func (m schemaCommands) root() *cobra.Command {
 	c := &cobra.Command{
@@ -37,31 +38,31 @@ ldapmodify changes.`,
 
 func (m schemaCommands) list() *cobra.Command {
 	var a schemaListArgs
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "list --store STORE [--own] [KIND]",
 		Short: "List definitions: kind, OID and names",
 		Long: `List definitions, one per line: kind, OID (of a DIT structure rule, its number) and
 names. KIND is one of ` + strings.Join(schemaKinds, ", ") + `.`,
 		Args: cobra.MaximumNArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		var err error
 		if a.Kinds, err = kindsOf(args); err != nil {
 			return err
 		}
-		return schemaListJob.on(ctx, m.Main, c, openReadOnly, m.around(), a)
+		return schemaListJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), a)
 	})
 	c.Flags().BoolVar(&a.Own, "own", false, "list only what the directory has besides the built-in schema")
 	return c
 }
 
 func (m schemaCommands) show() *cobra.Command {
-	return m.command(&cobra.Command{
+	return m.Command(&cobra.Command{
 		Use:     "show --store STORE [KIND:]NAME...",
 		Short:   "Print definitions by name or OID",
 		Example: `  ldapd schema show --store ./data cn objectClasses:person`,
 		Args:    cobra.MinimumNArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return schemaShowJob.on(ctx, m.Main, c, openReadOnly, m.around(), args)
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		return schemaShowJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), args)
 	})
 }
 
@@ -71,11 +72,11 @@ type schemaListArgs struct {
 }
 
 var (
-	schemaListJob = job[schemaListArgs]{"schema list", listSchema, nil}
-	schemaShowJob = job[[]string]{"schema show", showSchema, nil}
+	schemaListJob = cli.NewJob("schema list", listSchema)
+	schemaShowJob = cli.NewJob("schema show", showSchema)
 )
 
-func listSchema(_ context.Context, w *work, a schemaListArgs) error {
+func listSchema(_ context.Context, w *cli.Work, a schemaListArgs) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	ds := definitionsIn(s.Schema(), a.Kinds)
@@ -99,7 +100,7 @@ func listSchema(_ context.Context, w *work, a schemaListArgs) error {
 	return nil
 }
 
-func showSchema(_ context.Context, w *work, names []string) error {
+func showSchema(_ context.Context, w *cli.Work, names []string) error {
 	out := ldif.NewWriter(w.Stdout)
 	rec := &ldif.Record{DN: catalog.SubschemaName}
 	for _, name := range names {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
@@ -17,12 +18,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tools/schemafile"
 )
 
-const dryRunHelp = "say what would be done, or why it cannot be done, and change nothing"
-
 func (m schemaCommands) add() *cobra.Command {
 	var a schemaAddArgs
 	var derive *pflag.Flag
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "add --store STORE [--dry-run] [--continue] FILE...",
 		Short: "Add the definitions of schema files",
 		Long: `Add the definitions of schema files: OpenLDAP's .schema and cn=config .ldif, 389
@@ -56,23 +55,23 @@ them; with --derive-rules=false, none do.`,
 			return err
 		}
 		a.Definitions = f.Definitions
-		use := openLoad
+		use := cli.Load
 		if a.DryRun {
-			use = openReadWrite
+			use = cli.ReadWrite
 		}
-		err := schemaAddJob.on(ctx, m.Main, c, use, m.around(), a)
+		err := schemaAddJob.Run(ctx, m.Main, c, use, m.Around(), a)
 		return errors.Join(append(f.Mistakes, err)...)
 	}))
 	c.Flags().BoolVar(&a.Derive, "derive-rules", false, "give types without matching rules the default rules of their syntax (default: if the server that wrote the file does)")
 	derive = c.Flags().Lookup("derive-rules")
-	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
+	c.Flags().BoolVar(&a.DryRun, "dry-run", false, cli.DryRunHelp)
 	c.Flags().BoolVar(&a.Continue, "continue", false, "add the definitions that are good and report the others, with exit status 1")
 	return c
 }
 
 func (m schemaCommands) remove() *cobra.Command {
 	var a schemaRemoveArgs
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "remove --store STORE [--dry-run] [KIND:]NAME...",
 		Short: "Remove definitions by name or OID",
 		Long: `Remove definitions by name or OID: all of them in one step, or none. Definitions that
@@ -81,9 +80,9 @@ other definitions or entries use cannot be removed: the error says which.`,
 		Args:    cobra.MinimumNArgs(1),
 	}, schemaChangeKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Names = args
-		return schemaRemoveJob.on(ctx, m.Main, c, openReadWrite, m.around(), a)
+		return schemaRemoveJob.Run(ctx, m.Main, c, cli.ReadWrite, m.Around(), a)
 	}))
-	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
+	c.Flags().BoolVar(&a.DryRun, "dry-run", false, cli.DryRunHelp)
 	return c
 }
 
@@ -105,17 +104,17 @@ type schemaRemoveArgs struct {
 }
 
 var (
-	schemaAddJob    = job[schemaAddArgs]{"schema add", addSchema, nil}
-	schemaRemoveJob = job[schemaRemoveArgs]{"schema remove", removeSchema, nil}
+	schemaAddJob    = cli.NewJob("schema add", addSchema)
+	schemaRemoveJob = cli.NewJob("schema remove", removeSchema)
 )
 
 // addSchema adds definitions, or with --continue those that can be added, and returns the errors
 // of the rest.
-func addSchema(ctx context.Context, w *work, a schemaAddArgs) error {
+func addSchema(ctx context.Context, w *cli.Work, a schemaAddArgs) error {
 	var done *schema.Merged
 	var wrong []error
 	merge := func() error {
-		return w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (_ *schema.Merged, err error) {
+		return changeSchema(ctx, w, a.schemaChange, func(s *schema.Schema) (_ *schema.Merged, err error) {
 			if !a.Continue {
 				done, err = s.Merge(a.Definitions)
 				return done, err
@@ -138,12 +137,12 @@ func addSchema(ctx context.Context, w *work, a schemaAddArgs) error {
 	return errors.Join(append(wrong, err)...)
 }
 
-func removeSchema(ctx context.Context, w *work, a schemaRemoveArgs) error {
-	return w.changeSchema(ctx, a.schemaChange, func(s *schema.Schema) (*schema.Merged, error) { return removal(s, a.Names) })
+func removeSchema(ctx context.Context, w *cli.Work, a schemaRemoveArgs) error {
+	return changeSchema(ctx, w, a.schemaChange, func(s *schema.Schema) (*schema.Merged, error) { return removal(s, a.Names) })
 }
 
-// schemaChangeKeys are storeKeys and admin.dn, which is the author of the change.
-var schemaChangeKeys = append([]string{"admin.dn"}, storeKeys...)
+// schemaChangeKeys are StoreKeys and admin.dn, which is the author of the change.
+var schemaChangeKeys = append([]string{"admin.dn"}, cli.StoreKeys...)
 
 // readSchemaFiles reads the named files, and the schema files in the named folders.
 func (m schemaCommands) readSchemaFiles(f *schemafile.Files, names []string) error {
@@ -194,13 +193,10 @@ func removal(s *schema.Schema, args []string) (*schema.Merged, error) {
 	return out, nil
 }
 
-// errDryRun ends the transaction of a dry run.
-var errDryRun = errors.New("dry run")
-
 // changeSchema changes the schema in force, in one commit.
-func (w *work) changeSchema(ctx context.Context, a schemaChange, change func(*schema.Schema) (*schema.Merged, error)) error {
+func changeSchema(ctx context.Context, w *cli.Work, a schemaChange, change func(*schema.Schema) (*schema.Merged, error)) error {
 	var done *schema.Merged
-	_, err := onlineschema.UpdateSchema(ctx, w.Partition, w.by(""), func(tx *partition.Tx) (err error) {
+	_, err := onlineschema.UpdateSchema(ctx, w.Partition, w.By(""), func(tx *partition.Tx) (err error) {
 		if done, err = change(tx.Schema()); err != nil || len(done.Add)+len(done.Remove) == 0 {
 			return err
 		}
@@ -208,16 +204,16 @@ func (w *work) changeSchema(ctx context.Context, a schemaChange, change func(*sc
 		if err := onlineschema.ChangeSchema(ctx, tx, done.Add, done.Remove); err != nil || !a.DryRun {
 			return err
 		}
-		return errDryRun
+		return cli.ErrDryRun
 	})
-	if err != nil && !errors.Is(err, errDryRun) {
+	if err != nil && !errors.Is(err, cli.ErrDryRun) {
 		return err
 	}
-	return w.printChange(done, a.DryRun)
+	return printChange(w, done, a.DryRun)
 }
 
 // printChange prints what was changed or, in a dry run, what would be changed.
-func (w *work) printChange(done *schema.Merged, dryRun bool) error {
+func printChange(w *cli.Work, done *schema.Merged, dryRun bool) error {
 	for _, n := range done.Notes {
 		fmt.Fprintln(w.Stderr, "note:", n)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 )
 
 // TestStoresOfEarlierVersions checks that stores of earlier versions can be read,
@@ -53,8 +55,8 @@ func TestStoresOfEarlierVersions(t *testing.T) {
 func ldapd(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	m := &Main{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &errs}
-	if status := m.Run(context.Background(), args); status != exitDone {
+	m := &cli.Main{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &errs}
+	if status := m.Run(context.Background(), root(m), args); status != 0 {
 		t.Fatalf("ldapd %s: status %d\n%s", strings.Join(args, " "), status, errs.String())
 	}
 	return out.String()

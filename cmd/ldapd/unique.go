@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -15,9 +16,9 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
-func (m *Main) uniqueCommand() *cobra.Command {
+func uniqueCommand(m *cli.Main) *cobra.Command {
 	var a uniqueArgs
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "unique --store STORE [--base DN] [--end] [ATTR]...",
 		Short: "Make attributes unique, so that no two entries have the same value",
 		Long: `Make attributes unique: no two entries, or no two entries in the subtree of --base, can
@@ -29,12 +30,12 @@ Without attributes, list the unique attributes. With --end, attributes are uniqu
 longer.`,
 		Example: `  ldapd unique --store ./data uid mail
   ldapd unique --store ./data --base ou=people,dc=example,dc=com uidNumber`,
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		use := openReadWrite
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		use := cli.ReadWrite
 		if a.Attributes = args; len(args) == 0 {
-			use = openReadOnly
+			use = cli.ReadOnly
 		}
-		return uniqueJob.on(ctx, m, c, use, m.around(), a)
+		return uniqueJob.Run(ctx, m, c, use, m.Around(), a)
 	}))
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` of the subtree in which the values are unique")
 	c.Flags().BoolVar(&a.End, "end", false, "allow several entries to have the same value again")
@@ -48,9 +49,9 @@ type uniqueArgs struct {
 	End        bool
 }
 
-var uniqueJob = job[uniqueArgs]{"unique", unique, nil}
+var uniqueJob = cli.NewJob("unique", unique)
 
-func unique(ctx context.Context, w *work, a uniqueArgs) error {
+func unique(ctx context.Context, w *cli.Work, a uniqueArgs) error {
 	if len(a.Attributes) == 0 {
 		return listUnique(ctx, w)
 	}
@@ -65,7 +66,7 @@ func unique(ctx context.Context, w *work, a uniqueArgs) error {
 	return onlineschema.SetUnique(ctx, w.Partition, us, !a.End)
 }
 
-func listUnique(ctx context.Context, w *work) error {
+func listUnique(ctx context.Context, w *cli.Work) error {
 	us, err := onlineschema.Unique(w.Partition)
 	if err != nil {
 		return err

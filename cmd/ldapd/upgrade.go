@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
 
-func (m *Main) upgradeCommand() *cobra.Command {
+func upgradeCommand(m *cli.Main) *cobra.Command {
 	a := upgradeArgs{}
-	c := accepts(m.command(&cobra.Command{
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "upgrade --store STORE [--dry-run]",
 		Short: "Upgrade a store's files to the format of this version",
 		Long: `Upgrade a store's files to the newest format that this version knows. A version of ldapd
@@ -20,8 +21,8 @@ that you can go back to the previous version. Upgrade when you no longer want to
 back; afterwards, older versions refuse the store. Servers continue to serve meanwhile.
 --dry-run says which format the store has.`,
 		Args: cobra.NoArgs,
-	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return upgradeJob.on(ctx, m, c, openReadWrite, m.around(), a)
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return upgradeJob.Run(ctx, m, c, cli.ReadWrite, m.Around(), a)
 	}))
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say which format the store has, and change nothing")
 	return c
@@ -30,9 +31,9 @@ back; afterwards, older versions refuse the store. Servers continue to serve mea
 // upgradeArgs are the arguments of the command besides the configuration.
 type upgradeArgs struct{ Dry bool }
 
-var upgradeJob = job[upgradeArgs]{"upgrade", upgrade, nil}
+var upgradeJob = cli.NewJob("upgrade", upgrade)
 
-func upgrade(ctx context.Context, w *work, a upgradeArgs) error {
+func upgrade(ctx context.Context, w *cli.Work, a upgradeArgs) error {
 	before, newest := w.Partition.Formats()
 	switch {
 	case newest == 0:

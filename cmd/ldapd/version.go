@@ -2,45 +2,21 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 )
 
-func (m *Main) versionCommand() *cobra.Command {
+func versionCommand(m *cli.Main) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			m.working = true
-			_, err := fmt.Fprintln(m.Stdout, "ldapd", version())
+			m.Working = true
+			_, err := fmt.Fprintln(m.Stdout, "ldapd", cli.Version())
 			return err
 		},
 	}
-}
-
-// built is the version that the Makefile sets: a tag, or a commit and its distance from
-// a tag.
-var built string
-
-// version returns the version of this binary: the version that the Makefile set, the
-// module's version, or the commit of the work tree from which the binary was built.
-func version() string {
-	if built != "" {
-		return built
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return "devel"
 }

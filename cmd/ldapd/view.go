@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -21,7 +22,7 @@ import (
 )
 
 // viewCommands are the commands "ldapd view ...".
-type viewCommands struct{ *Main }
+type viewCommands struct{ *cli.Main }
 
 func (m viewCommands) root() *cobra.Command {
 	c := &cobra.Command{
@@ -38,7 +39,7 @@ func (m viewCommands) root() *cobra.Command {
 type viewArgs struct{ Name string }
 
 func (m viewCommands) list() *cobra.Command {
-	return m.command(&cobra.Command{
+	return m.Command(&cobra.Command{
 		Use:   "list --store STORE",
 		Short: "List the views",
 		Long: `List the views with their states: whether the records are kept, and up to which moment.
@@ -46,42 +47,42 @@ What was committed since then is added when records are read. Until a view is ke
 records are computed from the entries.`,
 		Example: `  ldapd view list --store ./data`,
 		Args:    cobra.NoArgs,
-	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return viewListJob.on(ctx, m.Main, c, openReadOnly, m.around(), viewArgs{})
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return viewListJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), viewArgs{})
 	})
 }
 
 func (m viewCommands) show() *cobra.Command {
-	return m.command(&cobra.Command{
+	return m.Command(&cobra.Command{
 		Use:     "show --store STORE NAME",
 		Short:   "Print the records of a view",
 		Example: `  ldapd view show --store ./data departments`,
 		Args:    cobra.ExactArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return viewShowJob.on(ctx, m.Main, c, openReadOnly, m.around(), viewArgs{args[0]})
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		return viewShowJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), viewArgs{args[0]})
 	})
 }
 
 func (m viewCommands) rebuild() *cobra.Command {
-	return accepts(m.command(&cobra.Command{
+	return cli.Accepts(m.Command(&cobra.Command{
 		Use:   "rebuild --store STORE NAME",
 		Short: "Rebuild the records of a view",
 		Long: `Rebuild the records of a view from the entries, in a new table. Until this is done, the
 records are computed for each reader.`,
 		Example: `  ldapd view rebuild --store ./data departments`,
 		Args:    cobra.ExactArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return viewRebuildJob.on(ctx, m.Main, c, openReadWrite, m.around(), viewArgs{args[0]})
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		return viewRebuildJob.Run(ctx, m.Main, c, cli.ReadWrite, m.Around(), viewArgs{args[0]})
 	}))
 }
 
 var (
-	viewListJob    = job[viewArgs]{"view list", listViews, nil}
-	viewShowJob    = job[viewArgs]{"view show", showView, nil}
-	viewRebuildJob = job[viewArgs]{"view rebuild", rebuildView, nil}
+	viewListJob    = cli.NewJob("view list", listViews)
+	viewShowJob    = cli.NewJob("view show", showView)
+	viewRebuildJob = cli.NewJob("view rebuild", rebuildView)
 )
 
-func listViews(ctx context.Context, w *work, _ viewArgs) error {
+func listViews(ctx context.Context, w *cli.Work, _ viewArgs) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	defs, wrong, err := materialized.Definitions(ctx, s)
@@ -141,7 +142,7 @@ func findView(ctx context.Context, s *partition.Snapshot, text string) (*materia
 	return d, err
 }
 
-func showView(ctx context.Context, w *work, a viewArgs) error {
+func showView(ctx context.Context, w *cli.Work, a viewArgs) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	d, err := findView(ctx, s, a.Name)
@@ -167,7 +168,7 @@ func showView(ctx context.Context, w *work, a viewArgs) error {
 
 // showList prints the entries of a list view in the order of the view, each with the
 // attributes that the view shows.
-func showList(ctx context.Context, w *work, s *partition.Snapshot, d *materialized.Definition) error {
+func showList(ctx context.Context, w *cli.Work, s *partition.Snapshot, d *materialized.Definition) error {
 	all := func(_ context.Context, _ partition.Located, _ *entry.Entry, as []entry.Attribute) ([]entry.Attribute, error) {
 		return as, nil
 	}
@@ -213,14 +214,14 @@ func recordText(d *materialized.Definition, r *materialized.Record) string {
 	return strings.TrimSuffix(text, ",")
 }
 
-func rebuildView(ctx context.Context, w *work, a viewArgs) error {
+func rebuildView(ctx context.Context, w *cli.Work, a viewArgs) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	d, err := findView(ctx, s, a.Name)
 	if err != nil {
 		return err
 	}
-	if err := materialized.Rebuild(ctx, w.Partition, d.ID); err != nil || w.elsewhere {
+	if err := materialized.Rebuild(ctx, w.Partition, d.ID); err != nil || w.Elsewhere {
 		return err // if the job runs in a server, the server updates the views itself
 	}
 	return materialized.Update(ctx, w.Partition)

@@ -3,6 +3,7 @@
 package layers
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -35,7 +36,8 @@ var order = strings.Fields(`
 	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch
 	directory/internal/write directory
 	ldap/server cmd/ldapd/internal/status cmd/ldapd/internal/tracing
-	cmd/ldapd/internal/certs cmd/ldapd/internal/config cmd/ldapd/internal/handoff cmd/ldapd/internal/wallclock cmd/ldapd
+	cmd/ldapd/internal/certs cmd/ldapd/internal/config cmd/ldapd/internal/handoff cmd/ldapd/internal/wallclock
+	cmd/ldapd/internal/cli cmd/ldapd/internal/serving cmd/ldapd/internal/accesscmd cmd/ldapd
 `)
 
 // rooms are the folders at the top, in the same order: a room imports only rooms before it.
@@ -81,6 +83,54 @@ func walk(t *testing.T, f func(pkg, path string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+const (
+	mostFiles   = 40 // of a package, without tests
+	mostMethods = 45 // of a type, without those that it embeds
+)
+
+// TestPackagesAndTypesAreSmall checks that a package has few files and a type few methods.
+func TestPackagesAndTypesAreSmall(t *testing.T) {
+	files, methods := map[string]int{}, map[string]int{}
+	walk(t, func(pkg, path string) {
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		files[pkg]++
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+				methods[pkg+"."+receiver(fn.Recv.List[0].Type)]++
+			}
+		}
+	})
+	for pkg, n := range files {
+		if n > mostFiles {
+			t.Errorf("package %s has %d files, more than %d: split it by what its files do", pkg, n, mostFiles)
+		}
+	}
+	for name, n := range methods {
+		if n > mostMethods {
+			t.Errorf("%s has %d methods, more than %d: let it hold values that have a part of them", name, n, mostMethods)
+		}
+	}
+}
+
+// receiver returns the name of the type of a receiver.
+func receiver(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.StarExpr:
+		return receiver(x.X)
+	case *ast.IndexExpr:
+		return receiver(x.X)
+	case *ast.IndexListExpr:
+		return receiver(x.X)
+	}
+	return x.(*ast.Ident).Name
 }
 
 // TestImportsAreGrouped checks that imports are in three groups: the standard library,
@@ -179,10 +229,10 @@ var reserved = map[string]string{
 	"partition/cache":        "cmd/ldapd/internal/status",
 	"partition/erase":        "cmd/ldapd",
 	"partition/load":         "tools/bulk",
-	"partition/materialized": "cmd/ldapd cmd/ldapd/internal/status directory/internal/virtual directory/internal/write",
-	"partition/onlineschema": "cmd/ldapd directory/internal/write tools/bulk tools/migrate",
+	"partition/materialized": "cmd/ldapd cmd/ldapd/internal/serving cmd/ldapd/internal/status directory/internal/virtual directory/internal/write",
+	"partition/onlineschema": "cmd/ldapd cmd/ldapd/internal/accesscmd cmd/ldapd/internal/serving directory/internal/write tools/bulk tools/migrate",
 	"partition/usage":        "directory/internal/filterprep",
-	"partition/verify":       "cmd/ldapd tools/bulk",
+	"partition/verify":       "cmd/ldapd cmd/ldapd/internal/cli tools/bulk",
 }
 
 func mayImport(pkg, name string) bool {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -20,18 +20,18 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
-// openStore opens the configured store: a folder or an HBase cluster. cache is the size
+// OpenStore opens the configured store: a folder or an HBase cluster. cache is the size
 // in bytes of a folder's block cache; zero means a small one.
-func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use openMode, cache int64) (table.Store, error) {
+func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger, use Mode, cache int64) (table.Store, error) {
 	if c.Store == "" {
-		return nil, errNoStoreNamed
+		return nil, ErrNoStoreNamed
 	}
 	if strings.HasPrefix(c.Store, "hbase:") {
-		return openHBase(ctx, c, log, c.Origin("store"), c.Store)
+		return OpenHBase(ctx, c, log, c.Origin("store"), c.Store)
 	}
 	o := lsm.Options{
-		Path: c.Store, Cache: cache, ReadOnly: use == openReadOnly, Follow: use == openStandby,
-		KeepLogs: c.Archive.Place != nil && use != openStandby,
+		Path: c.Store, Cache: cache, ReadOnly: use == ReadOnly, Follow: use == Standby,
+		KeepLogs: c.Archive.Place != nil && use != Standby,
 		Logf: func(format string, args ...any) {
 			log.Warn(fmt.Sprintf(format, args...), "store", c.Store)
 		},
@@ -42,45 +42,47 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger, use open
 	return lsm.Open(o)
 }
 
-// openHBase opens a store in HBase. The parameter "where" is the name of the option that has
+// OpenHBase opens a store in HBase. The parameter "where" is the name of the option that has
 // the URL.
-func openHBase(ctx context.Context, c *config.Config, log *slog.Logger, where, url string) (*hbase.Store, error) {
+func OpenHBase(ctx context.Context, c *config.Config, log *slog.Logger, where, url string) (*hbase.Store, error) {
 	if _, err := hbase.Parse(url); err != nil {
 		return nil, &config.Error{Where: where, Text: err.Error()}
 	}
 	return hbase.Open(ctx, url, hbase.Options{Log: log, Compact: c.Compaction})
 }
 
-var errNoStoreNamed = &config.Error{Text: "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX"}
+// ErrNoStoreNamed is the error if the configuration names no store.
+var ErrNoStoreNamed = &config.Error{Text: "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX"}
 
-// directoryStore is an open store with its partition.
-type directoryStore struct {
+// Store is an open store with its partition.
+type Store struct {
 	*partition.Partition
-	store table.Store
-	guard *wallclock.Guard
+	Tables table.Store
+	guard  *wallclock.Guard
 }
 
-// purpose says what a store is opened for.
-type openMode int
+// A Mode says what a store is opened for.
+type Mode int
 
+// The modes.
 const (
-	openReadOnly  openMode = iota // only to read
-	openReadWrite                 // to write, if a directory exists
-	openServe                     // like changing, with large caches
-	openStandby                   // to read what a standby applies, with the caches of serving
-	openLoad                      // to write; a directory is created if none exists
-	openInit                      // like filling, with the caches of serving
+	ReadOnly  Mode = iota // only to read
+	ReadWrite             // to write, if a directory exists
+	Serve                 // as ReadWrite, with large caches
+	Standby               // to read what a standby applies, with the caches of serving
+	Load                  // to write; a directory is created if none exists
+	Init                  // as Load, with the caches of serving
 )
 
 // creates reports whether a directory is created if none exists.
-func (u openMode) creates() bool { return u >= openLoad }
+func (u Mode) creates() bool { return u >= Load }
 
 // serves reports whether a server will use the store.
-func (u openMode) serves() bool { return u == openServe || u == openInit || u == openStandby }
+func (u Mode) serves() bool { return u == Serve || u == Init || u == Standby }
 
-// openPartition opens the configured store and its partition.
-func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use openMode, change ...func(*txn.Options)) (*directoryStore, error) {
-	made, err := storeThere(c, use)
+// Open opens the configured store and its partition.
+func Open(ctx context.Context, c *config.Config, log *slog.Logger, use Mode, change ...func(*txn.Options)) (*Store, error) {
+	made, err := StoreThere(c, use)
 	if err != nil {
 		return nil, err
 	}
@@ -89,19 +91,19 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 	if err != nil {
 		return nil, err
 	}
-	guard, err := readGuard(c, log, use)
+	guard, err := ReadGuard(c, log, use)
 	if err != nil {
 		return nil, err
 	}
-	entries, blocks := caches(c, use)
-	s, err := openStore(ctx, c, log, use, blocks)
+	entries, blocks := Caches(c, use)
+	s, err := OpenStore(ctx, c, log, use, blocks)
 	if err != nil {
 		return nil, err
 	}
 	transactions := txn.Options{
-		ReadOnly: use == openReadOnly, Follow: use == openStandby, Lease: c.Lease, Drift: c.Drift, Log: log,
-		Collect: use.serves() && use != openStandby, Retention: c.Retention, BranchAge: c.BranchAge,
-		InFlight: c.Test.InFlight, Now: clock(c), Doubt: guard.Doubt,
+		ReadOnly: use == ReadOnly, Follow: use == Standby, Lease: c.Lease, Drift: c.Drift, Log: log,
+		Collect: use.serves() && use != Standby, Retention: c.Retention, BranchAge: c.BranchAge,
+		InFlight: c.Test.InFlight, Now: Clock(c), Doubt: guard.Doubt,
 	}
 	for _, f := range change {
 		f(&transactions)
@@ -127,12 +129,12 @@ func openPartition(ctx context.Context, c *config.Config, log *slog.Logger, use 
 		log.Info("made a new store", "store", c.Store, "access", c.Profile, "password-policy", c.Policy)
 	}
 	guard.Start(newest(p))
-	return &directoryStore{p, s, guard}, nil
+	return &Store{p, s, guard}, nil
 }
 
 // firstRules returns the access rules for a store that is about to be made. A store that
 // exists keeps its rules.
-func firstRules(c *config.Config, sch *schema.Schema, made bool, use openMode) ([]partition.AccessRule, error) {
+func firstRules(c *config.Config, sch *schema.Schema, made bool, use Mode) ([]partition.AccessRule, error) {
 	if !use.creates() {
 		return nil, nil
 	}
@@ -151,12 +153,12 @@ func firstPolicy(c *config.Config) []catalog.PolicyAttribute {
 	return directory.RecommendedPolicy()
 }
 
-// storeThere reports whether a store exists. It returns an error if the folder contains other
+// StoreThere reports whether a store exists. It returns an error if the folder contains other
 // files, or if no store exists and the purpose does not create one. It does not check whether
 // a store on HBase exists, and returns true.
-func storeThere(c *config.Config, use openMode) (bool, error) {
+func StoreThere(c *config.Config, use Mode) (bool, error) {
 	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
-		return true, nil // openPartition finds out whether there is a store
+		return true, nil // Open finds out whether there is a store
 	}
 	is, err := lsm.Exists(c.Store)
 	if err == nil && !is && !use.creates() {
@@ -167,10 +169,10 @@ func storeThere(c *config.Config, use openMode) (bool, error) {
 
 var errNoStore = errors.New("no store there: 'ldapd import' makes one, and so does 'ldapd serve --create'")
 
-// caches divides the configured size between the cache of entries and an embedded
+// Caches divides the configured size between the cache of entries and an embedded
 // store's block cache, which caches all other data. If no server will use the store, the block
 // cache has its small default size.
-func caches(c *config.Config, use openMode) (entries, blocks int64) {
+func Caches(c *config.Config, use Mode) (entries, blocks int64) {
 	size := c.Cache
 	if size == 0 {
 		size = partition.DefaultCache()
@@ -185,10 +187,10 @@ func caches(c *config.Config, use openMode) (entries, blocks int64) {
 }
 
 // Close closes the partition and its store.
-func (d *directoryStore) Close(ctx context.Context) error {
+func (d *Store) Close(ctx context.Context) error {
 	d.guard.Close()
 	err := d.Partition.Close(ctx)
-	if e := d.store.Close(); err == nil {
+	if e := d.Tables.Close(); err == nil {
 		err = e
 	}
 	return err

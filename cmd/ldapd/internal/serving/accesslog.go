@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"fmt"
@@ -11,37 +11,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
 
-// logger returns a logger that writes one line for each event to standard error.
-func (m *Main) logger(c *config.Config) *slog.Logger {
-	m.setLevel(c)
-	o := &slog.HandlerOptions{Level: &m.level}
-	if c.LogFormat == "json" {
-		o.ReplaceAttr = withUnit
-		return slog.New(slog.NewJSONHandler(m.Stderr, o))
-	}
-	return slog.New(slog.NewTextHandler(m.Stderr, o))
-}
-
-// withUnit prints durations in the form "1.5s", because the JSON handler would print
-// nanoseconds without a unit.
-func withUnit(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindDuration {
-		a.Value = slog.StringValue(a.Value.Duration().String())
-	}
-	return a
-}
-
-// setLevel sets the level of all loggers of the process.
-func (m *Main) setLevel(c *config.Config) {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // checked by package config
-	m.level.Set(level)
-}
-
 // openAccessLog opens the access log. The log is nil if no access log is configured. The caller
 // must close closer after serving.
-func (m *Main) openAccessLog(c *config.Config) (log *slog.Logger, closer io.Closer, err error) {
-	var w io.WriteCloser = nopCloser{m.Stderr}
+func (s *serving) openAccessLog(c *config.Config) (log *slog.Logger, closer io.Closer, err error) {
+	var w io.WriteCloser = nopCloser{s.Stderr}
 	switch c.Access.File {
 	case "":
 		return nil, w, nil

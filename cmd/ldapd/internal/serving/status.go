@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -10,10 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/certs"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/status"
-	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -37,7 +36,7 @@ func (w *watch) countAttempt(a txn.Attempt) { w.metrics.Commit(monitor.Attempt(a
 // openWatch opens the status listener. Until serve is called, /ready reports that the
 // server is starting.
 func openWatch(c *config.Config, log *slog.Logger) (*watch, error) {
-	w := &watch{metrics: monitor.New(version()), health: status.NewHealth(), log: log}
+	w := &watch{metrics: monitor.New(cli.Version()), health: status.NewHealth(), log: log}
 	if c.Status == "" {
 		return w, nil
 	}
@@ -67,25 +66,25 @@ func (w *watch) url() string {
 	return w.server.URL()
 }
 
-// serve makes the watch report the state of a store and its directory.
-func (w *watch) serve(ctx context.Context, p *directoryStore, passwords *auth.Passwords, files *certs.Store, a archives) {
-	w.part = p.Partition
-	s := &status.Sources{Partition: p.Partition, Store: p.store, Passwords: passwords}
-	if files != nil {
-		s.Certificates = files.Ends
+// serve makes the watch report the state of a server's store and its directory.
+func (w *watch) serve(ctx context.Context, s *serving) {
+	w.part = s.store.Partition
+	o := &status.Sources{Partition: w.part, Store: s.store.Tables, Passwords: s.hashes}
+	if s.front.files != nil {
+		o.Certificates = s.front.files.Ends
 	}
-	if a.running != nil {
-		s.Archive = a.running.Status
+	if s.archiver != nil {
+		o.Archive = s.archiver.Status
 	}
-	if a.standby != nil {
-		s.Standby = a.standby.Status
+	if s.standby != nil {
+		o.Standby = s.standby.Status
 	}
-	w.metrics.Registry.MustRegister(status.Collector(s))
-	passwords.Watch(w.metrics.Hash)
-	w.health.Serve(func() txn.Status { return p.Partition.DB.Status() })
-	if w.server != nil && a.standby == nil { // the list of servers in a standby's store is a copy of the primary's
-		own := txn.Server{Version: version(), Status: w.server.URL(), Since: time.Now().UTC()}
-		if err := p.Partition.DB.Announce(ctx, own); err != nil {
+	w.metrics.Registry.MustRegister(status.Collector(o))
+	s.hashes.Watch(w.metrics.Hash)
+	w.health.Serve(func() txn.Status { return w.part.DB.Status() })
+	if w.server != nil && s.standby == nil { // the list of servers in a standby's store is a copy of the primary's
+		own := txn.Server{Version: cli.Version(), Status: w.server.URL(), Since: time.Now().UTC()}
+		if err := w.part.DB.Announce(ctx, own); err != nil {
 			w.log.Warn("other servers do not list this one", "error", err)
 		}
 		w.announced = true

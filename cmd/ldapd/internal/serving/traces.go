@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/tracing"
 	"github.com/seed-4dac0d86/ldapd/directory"
@@ -25,7 +26,7 @@ func openTraces(c *config.Config, r prometheus.Registerer, log *slog.Logger) tra
 		return traces{}
 	}
 	host, _ := os.Hostname() // after an error, the spans name no host
-	t := tracing.New(tracing.Options{Endpoint: c.Trace.Endpoint, Ratio: c.Trace.Ratio, Version: version(), Host: host, Registerer: r, Log: log})
+	t := tracing.New(tracing.Options{Endpoint: c.Trace.Endpoint, Ratio: c.Trace.Ratio, Version: cli.Version(), Host: host, Registerer: r, Log: log})
 	otel.SetTracerProvider(t.Provider())
 	return traces{t}
 }

@@ -1,4 +1,4 @@
-package main
+package accesscmd
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
@@ -16,21 +17,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
-func (m accessCommands) diff() *cobra.Command {
-	return m.command(&cobra.Command{
+func (m commands) diff() *cobra.Command {
+	return m.Command(&cobra.Command{
 		Use:   "diff --store STORE [A] B",
 		Short: "Show who gains and loses which rights under other rules",
 		Long: `Show who gains (+) and loses (-) which rights, and on which entries, if the rules B
 replace the rules A. Both A and B are either a file of rules ("-" means standard input),
-or a moment, which stands for the rules that were in force then: now, ` + pointInTimeHelp + `. The default of A is now.
+or a moment, which stands for the rules that were in force then: now, ` + cli.PointInTimeHelp + `. The default of A is now.
 
 The command compares what the rules mean, not how they are written: rules that say the
 same in other words make no difference.`,
 		Example: `  ldapd access diff --store ./data rules
   ldapd access diff --store ./data 2026-01-31T12:00:00Z now`,
 		Args: cobra.RangeArgs(1, 2),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		a := accessDiffArgs{{When: "now"}}
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		a := diffArgs{{When: "now"}}
 		for i, text := range args {
 			source, err := m.ruleSource(text)
 			if err != nil {
@@ -38,7 +39,7 @@ same in other words make no difference.`,
 			}
 			a[i+2-len(args)] = source
 		}
-		return accessDiffJob.on(ctx, m.Main, c, openReadOnly, m.around(), a)
+		return diffJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), a)
 	})
 }
 
@@ -50,7 +51,7 @@ type ruleSource struct {
 
 // ruleSource returns the text of the file with the given name. If there is no such
 // file, ruleSource returns name as a point in time.
-func (m accessCommands) ruleSource(name string) (ruleSource, error) {
+func (m commands) ruleSource(name string) (ruleSource, error) {
 	text, err := m.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ruleSource{When: name}, nil
@@ -65,11 +66,11 @@ func (m accessCommands) ruleSource(name string) (ruleSource, error) {
 	return ruleSource{Text: &s}, nil
 }
 
-type accessDiffArgs [2]ruleSource
+type diffArgs [2]ruleSource
 
-var accessDiffJob = job[accessDiffArgs]{"access diff", diffAccess, nil}
+var diffJob = cli.NewJob("access diff", diffAccess)
 
-func diffAccess(ctx context.Context, w *work, a accessDiffArgs) error {
+func diffAccess(ctx context.Context, w *cli.Work, a diffArgs) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	var sets [2]*acl.Set
@@ -94,11 +95,11 @@ func diffAccess(ctx context.Context, w *work, a accessDiffArgs) error {
 	return nil
 }
 
-func (r *ruleSource) rules(ctx context.Context, w *work) ([]acl.Placed, error) {
+func (r *ruleSource) rules(ctx context.Context, w *cli.Work) ([]acl.Placed, error) {
 	if r.Text != nil {
 		return acl.ReadFile(strings.NewReader(*r.Text))
 	}
-	s, err := stateAt(ctx, w, r.When, r.When)
+	s, err := cli.StateAt(ctx, w, r.When, r.When)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
-package main
+package serving
 
 import (
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -13,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
-// warn logs warnings about what a configuration lacks or exposes.
-func warn(c *config.Config, log *slog.Logger) {
+// Warn logs warnings about what a configuration lacks or exposes.
+func Warn(c *config.Config, log *slog.Logger) {
 	if c.Admin.Password == "" {
 		log.Warn("there is no administrator, so nobody can write: make a password hash with 'ldapd passwd' and configure it as admin.password-hash or put it into a file named by admin.password-file", "admin.dn", c.Admin.DN)
 	}
@@ -35,24 +34,14 @@ func warnOpen(p *partition.Partition, log *slog.Logger) {
 
 // warnReadable logs a warning if other users can read a file with passwords or hashes.
 func warnReadable(name string, log *slog.Logger) {
-	if info, err := os.Stat(name); err == nil && readableByOthers(info) {
+	if info, err := os.Stat(name); err == nil && ReadableByOthers(info) {
 		log.Warn("others can read a file with a password: chmod 600", "file", name, "mode", info.Mode().Perm().String())
 	}
 }
 
-func readableByOthers(info fs.FileInfo) bool {
+// ReadableByOthers reports whether other users can read a file.
+func ReadableByOthers(info fs.FileInfo) bool {
 	return info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0
-}
-
-// sayReadable writes a warning to w if out is a file that other users can read.
-func sayReadable(out, w io.Writer) {
-	f, ok := out.(*os.File)
-	if !ok {
-		return
-	}
-	if info, err := f.Stat(); err == nil && readableByOthers(info) {
-		io.WriteString(w, "ldapd: others can read this output, which has password hashes: its file should have mode 0600\n")
-	}
 }
 
 // warnClear logs a warning if passwords cross the network unencrypted, or if clients on

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func (r *reloader) reload(ctx context.Context) {
 	if r.front.files != nil {
 		r.front.files.Reload()
 	}
-	c, err := r.again()
+	c, err := r.Reread()
 	if err == nil {
 		err = r.use(ctx, c)
 	}
@@ -66,7 +66,7 @@ func (r *reloader) reload(ctx context.Context) {
 }
 
 func (r *reloader) use(ctx context.Context, c *config.Config) error {
-	warn(c, r.log)
+	Warn(c, r.log)
 	o, err := directoryOptions(c, r.log)
 	if err != nil {
 		return err
@@ -80,6 +80,6 @@ func (r *reloader) use(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	r.server.Reconfigure(serverOptions(c, r.log))
-	r.setLevel(c)
+	r.SetLevel(c)
 	return nil
 }

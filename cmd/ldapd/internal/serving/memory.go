@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
 
@@ -16,15 +17,15 @@ import (
 // runtime to 768 MiB plus the size of a full cache of entries, so that the garbage of large requests
 // does not grow beyond that. If GOGC or GOMEMLIMIT is
 // set, its value takes precedence.
-func (m *Main) tuneMemory(c *config.Config) {
+func (s *serving) tuneMemory(c *config.Config) {
 	set := func(name string) bool {
-		return slices.ContainsFunc(m.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+		return slices.ContainsFunc(s.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	}
 	if !set("GOGC") {
 		debug.SetGCPercent(200)
 	}
 	if !set("GOMEMLIMIT") {
-		entries, _ := caches(c, openServe)
+		entries, _ := cli.Caches(c, cli.Serve)
 		debug.SetMemoryLimit(entries + 768<<20)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -74,8 +74,8 @@ func (f *listeners) urls() []string {
 	return urls
 }
 
-// certificateFiles returns the files and settings of TLS.
-func certificateFiles(c *config.Config) certs.Files {
+// CertificateFiles returns the files and settings of TLS.
+func CertificateFiles(c *config.Config) certs.Files {
 	return certs.Files{
 		Certificate: c.TLS.Certificate,
 		Key:         c.TLS.Key,
@@ -87,16 +87,16 @@ func certificateFiles(c *config.Config) certs.Files {
 }
 
 func openCertificates(c *config.Config, log *slog.Logger) (*certs.Store, error) {
-	store, err := certs.Open(certificateFiles(c), log)
+	store, err := certs.Open(CertificateFiles(c), log)
 	var wrong *certs.Error
 	if errors.As(err, &wrong) {
-		return nil, certificateError(c, wrong)
+		return nil, CertificateError(c, wrong)
 	}
 	return store, err
 }
 
-// certificateError adds to err the configuration key of the file that err is about.
-func certificateError(c *config.Config, err *certs.Error) *config.Error {
+// CertificateError adds to err the configuration key of the file that err is about.
+func CertificateError(c *config.Config, err *certs.Error) *config.Error {
 	key := map[string]string{"Certificate": "tls.certificate", "Key": "tls.key", "ClientCA": "tls.client-ca", "ClientCRL": "tls.client-crl"}[err.Field]
 	return &config.Error{Where: c.Origin(key), Text: key + ": " + err.Error()}
 }

@@ -1,4 +1,4 @@
-package main
+package accesscmd
 
 import (
 	"bufio"
@@ -12,12 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 )
 
-func (m accessCommands) edit() *cobra.Command {
-	return accepts(m.command(&cobra.Command{
+func (m commands) edit() *cobra.Command {
+	return cli.Accepts(m.Command(&cobra.Command{
 		Use:   "edit --store STORE",
 		Short: "Edit the rules in force",
 		Long: `Edit the rules in force with $VISUAL or $EDITOR, in the form in which access list prints
@@ -25,7 +26,7 @@ them. The command then says what is wrong with the edited rules, or who gains an
 which rights, and asks whether to apply them. Rules that somebody else changed meanwhile
 are not overwritten.`,
 		Args: cobra.NoArgs,
-	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		e := &edit{Main: m.Main, config: c, in: bufio.NewReader(m.Stdin)}
 		return e.run(ctx)
 	}))
@@ -33,7 +34,7 @@ are not overwritten.`,
 
 // edit is one run of the command that edits the rules interactively.
 type edit struct {
-	*Main
+	*cli.Main
 	config *config.Config
 	in     *bufio.Reader // the user's answers
 	file   string
@@ -42,9 +43,9 @@ type edit struct {
 
 func (e *edit) run(ctx context.Context) error {
 	var listed strings.Builder
-	a := e.around()
+	a := e.Around()
 	a.Stdout = &listed
-	if err := accessListJob.on(ctx, e.Main, e.config, openReadOnly, a, nothing{}); err != nil {
+	if err := listJob.Run(ctx, e.Main, e.config, cli.ReadOnly, a, nothing{}); err != nil {
 		return err
 	}
 	e.was = strings.TrimSuffix(listed.String(), "\n")
@@ -83,7 +84,7 @@ func (e *edit) once(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	if err == nil {
-		err = accessDiffJob.on(ctx, e.Main, e.config, openReadOnly, e.around(), accessDiffArgs{{Text: &e.was}, {Text: &text}})
+		err = diffJob.Run(ctx, e.Main, e.config, cli.ReadOnly, e.Around(), diffArgs{{Text: &e.was}, {Text: &text}})
 	}
 	if err != nil {
 		fmt.Fprintln(e.Stderr, err)
@@ -92,7 +93,7 @@ func (e *edit) once(ctx context.Context) (again bool, err error) {
 	}
 	switch answer, err := e.ask("Apply? [y/N/e: edit again] ", "n"); answer {
 	case "y":
-		return false, accessApplyJob.on(ctx, e.Main, e.config, openReadWrite, e.around(), accessApplyArgs{Text: text, Was: &e.was})
+		return false, applyJob.Run(ctx, e.Main, e.config, cli.ReadWrite, e.Around(), applyArgs{Text: text, Was: &e.was})
 	case "e":
 		return true, err
 	default:

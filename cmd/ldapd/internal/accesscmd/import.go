@@ -1,4 +1,4 @@
-package main
+package accesscmd
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
@@ -20,18 +21,18 @@ import (
 	foreign "github.com/seed-4dac0d86/ldapd/tools/aclimport"
 )
 
-// accessImportArgs are the arguments of access import besides the configuration.
-type accessImportArgs struct {
+// importArgs are the arguments of access import besides the configuration.
+type importArgs struct {
 	Files        []string
 	Server, Zone string
 	Reserved     bool
 }
 
-var accessImportJob = job[accessImportArgs]{"access import", importAccess, nil}
+var importJob = cli.NewJob("access import", importAccess)
 
-func (m accessCommands) importRules() *cobra.Command {
-	var a accessImportArgs
-	c := m.command(&cobra.Command{
+func (m commands) importRules() *cobra.Command {
+	var a importArgs
+	c := m.Command(&cobra.Command{
 		Use:   "import [--store STORE] FILE...",
 		Short: "Translate aci, olcAccess and slapd.conf into drafts of rules",
 		Long: `Translate the access control of another server into drafts of access rules, and print
@@ -48,7 +49,7 @@ and rules that it would refuse become comments.`,
   ldapd access import --store ./data export.ldif > rules
   ldapd access apply --store ./data --dry-run rules`,
 		Args: cobra.MinimumNArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Files = args
 		if a.Server != "" && !slices.Contains(foreign.Servers, a.Server) {
 			return &config.Error{Where: "--server", Text: fmt.Sprintf("%q is none of %s", a.Server, strings.Join(foreign.Servers, ", "))}
@@ -56,10 +57,10 @@ and rules that it would refuse become comments.`,
 		if _, err := time.LoadLocation(a.Zone); err != nil || a.Zone == "Local" {
 			return &config.Error{Where: "--zone", Text: fmt.Sprintf("the time zone %q is not known", a.Zone)}
 		}
-		around := m.around()
-		around.open = oneOf(a.Files, os.Open)
+		around := m.Around()
+		around.Open = cli.OneOf(a.Files, os.Open)
 		if c.Store != "" {
-			return accessImportJob.on(ctx, m.Main, c, openReadOnly, around, a)
+			return importJob.Run(ctx, m.Main, c, cli.ReadOnly, around, a)
 		}
 		im := a.newImport(schema.Core(), nil)
 		if err := a.read(im, &around); err != nil {
@@ -73,7 +74,7 @@ and rules that it would refuse become comments.`,
 	return c
 }
 
-func (a *accessImportArgs) newImport(sch *schema.Schema, contexts []dn.DN) *foreign.Import {
+func (a *importArgs) newImport(sch *schema.Schema, contexts []dn.DN) *foreign.Import {
 	im := &foreign.Import{Options: foreign.Options{Schema: sch, Contexts: contexts, Server: a.Server, Reserved: a.Reserved}}
 	if a.Zone != "" {
 		im.Zone, _ = time.LoadLocation(a.Zone)
@@ -81,7 +82,7 @@ func (a *accessImportArgs) newImport(sch *schema.Schema, contexts []dn.DN) *fore
 	return im
 }
 
-func (a *accessImportArgs) read(im *foreign.Import, w *around) error {
+func (a *importArgs) read(im *foreign.Import, w *cli.Around) error {
 	for _, name := range a.Files {
 		if err := readForeign(im, w, name); err != nil {
 			return err
@@ -90,11 +91,11 @@ func (a *accessImportArgs) read(im *foreign.Import, w *around) error {
 	return nil
 }
 
-func readForeign(im *foreign.Import, w *around, name string) error {
+func readForeign(im *foreign.Import, w *cli.Around, name string) error {
 	if name == "-" {
 		return im.Read("standard input", w.Stdin)
 	}
-	f, err := w.open(name)
+	f, err := w.Open(name)
 	if err != nil {
 		return err
 	}
@@ -106,11 +107,11 @@ func readForeign(im *foreign.Import, w *around, name string) error {
 	return im.Read(name, in)
 }
 
-func importAccess(ctx context.Context, w *work, a accessImportArgs) error {
+func importAccess(ctx context.Context, w *cli.Work, a importArgs) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	im := a.newImport(s.Schema(), s.Contexts())
-	if err := a.read(im, &w.around); err != nil {
+	if err := a.read(im, &w.Around); err != nil {
 		return err
 	}
 	im.Exists = func(name dn.DN) (bool, error) {
@@ -124,11 +125,11 @@ func importAccess(ctx context.Context, w *work, a accessImportArgs) error {
 		_, err := access.Store(ctx, s, []acl.Placed{r})
 		return err
 	}
-	return writeImport(im, &w.around)
+	return writeImport(im, &w.Around)
 }
 
 // writeImport translates the originals, and prints the drafts and the notes.
-func writeImport(im *foreign.Import, w *around) error {
+func writeImport(im *foreign.Import, w *cli.Around) error {
 	im.Translate()
 	if im.Exists != nil {
 		if err := im.Fit(); err != nil {

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -79,7 +79,7 @@ func TestUnit(t *testing.T) {
 		t.Skip("systemd-analyze is missing (Debian's systemd)")
 	}
 	unit := filepath.Join(t.TempDir(), "ldapd.service")
-	b, err := os.ReadFile("../../deploy/systemd/ldapd.service")
+	b, err := os.ReadFile("../../../../deploy/systemd/ldapd.service")
 	if err != nil {
 		t.Fatal(err)
 	}

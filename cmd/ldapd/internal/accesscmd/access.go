@@ -1,4 +1,5 @@
-package main
+// Package accesscmd has the commands "ldapd access ...".
+package accesscmd
 
 import (
 	"bytes"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
@@ -20,10 +22,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
-// accessCommands are the commands "ldapd access ...".
-type accessCommands struct{ *Main }
+// commands are the commands "ldapd access ...".
+type commands struct{ *cli.Main }
 
-func (m accessCommands) root() *cobra.Command {
+// Command returns the command "ldapd access", with the commands below it.
+func Command(main *cli.Main) *cobra.Command {
+	m := commands{main}
 	c := &cobra.Command{
 		Use:   "access",
 		Short: "Say who may see and do what, and why",
@@ -45,18 +49,18 @@ that entry and everything below it. The manual is docs/access.md.`,
 	return c
 }
 
-func (m accessCommands) list() *cobra.Command {
-	return m.command(&cobra.Command{
+func (m commands) list() *cobra.Command {
+	return m.Command(&cobra.Command{
 		Use:   "list --store STORE",
 		Short: "Print the rules in force, as access apply takes them",
 		Args:  cobra.NoArgs,
-	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return accessListJob.on(ctx, m.Main, c, openReadOnly, m.around(), nothing{})
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return listJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), nothing{})
 	})
 }
 
-func (m accessCommands) profile() *cobra.Command {
-	return m.command(&cobra.Command{
+func (m commands) profile() *cobra.Command {
+	return m.Command(&cobra.Command{
 		Use:   "profile --store STORE NAME",
 		Short: "Print a set of rules to start from: " + strings.Join(acl.Profiles, ", "),
 		Long: `Print a set of rules to start from, as access apply takes them:
@@ -74,24 +78,24 @@ import).`,
 		Example: `  ldapd access profile --store ./data staff > rules
   ldapd access apply --store ./data rules`,
 		Args: cobra.ExactArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		if !slices.Contains(acl.Profiles, args[0]) {
 			return &config.Error{Text: fmt.Sprintf("%q is none of the profiles %s", args[0], strings.Join(acl.Profiles, ", "))}
 		}
-		return accessProfileJob.on(ctx, m.Main, c, openReadOnly, m.around(), args[0])
+		return profileJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), args[0])
 	})
 }
 
-func (m accessCommands) apply() *cobra.Command {
-	var a accessApplyArgs
-	c := accepts(m.command(&cobra.Command{
+func (m commands) apply() *cobra.Command {
+	var a applyArgs
+	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "apply --store STORE [--dry-run] FILE",
 		Short: "Replace the rules in force with the rules in a file",
 		Long: `Replace the rules in force with the rules in a file, all in one step: when the command
 is done, every server uses the new rules. "-" means standard input. The command prints
 the rules that are added (+) and those that are removed (-).`,
 		Args: cobra.ExactArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		text, err := m.read(args[0])
 		if err != nil {
 			return err
@@ -100,14 +104,14 @@ the rules that are added (+) and those that are removed (-).`,
 			return &config.Error{Where: args[0], Text: err.Error()}
 		}
 		a.Text = string(text)
-		return accessApplyJob.on(ctx, m.Main, c, openReadWrite, m.around(), a)
+		return applyJob.Run(ctx, m.Main, c, cli.ReadWrite, m.Around(), a)
 	}))
-	c.Flags().BoolVar(&a.DryRun, "dry-run", false, dryRunHelp)
+	c.Flags().BoolVar(&a.DryRun, "dry-run", false, cli.DryRunHelp)
 	return c
 }
 
 // read reads the file with the given name; "-" means standard input.
-func (m accessCommands) read(name string) ([]byte, error) {
+func (m commands) read(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(m.Stdin)
 	}
@@ -117,19 +121,25 @@ func (m accessCommands) read(name string) ([]byte, error) {
 // nothing is the type of the arguments of a job that needs none.
 type nothing struct{}
 
-type accessApplyArgs struct {
+type applyArgs struct {
 	Text   string
 	DryRun bool
 	Was    *string // the printed rules that the user edited into Text
 }
 
+// Jobs are the jobs of the commands.
+var Jobs = cli.Jobs{
+	listJob, showJob, profileJob, applyJob, explainJob,
+	whoamiJob, checkJob, diffJob, tryJob, importJob,
+}
+
 var (
-	accessListJob    = job[nothing]{"access list", listAccess, nil}
-	accessProfileJob = job[string]{"access profile", printProfile, nil}
-	accessApplyJob   = job[accessApplyArgs]{"access apply", applyAccess, nil}
+	listJob    = cli.NewJob("access list", listAccess)
+	profileJob = cli.NewJob("access profile", printProfile)
+	applyJob   = cli.NewJob("access apply", applyAccess)
 )
 
-func listAccess(ctx context.Context, w *work, _ nothing) error {
+func listAccess(ctx context.Context, w *cli.Work, _ nothing) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	rules, err := access.Placed(ctx, s)
@@ -139,7 +149,7 @@ func listAccess(ctx context.Context, w *work, _ nothing) error {
 	return printRules(w, rules)
 }
 
-func printRules(w *work, rules []acl.Placed) error {
+func printRules(w *cli.Work, rules []acl.Placed) error {
 	for _, r := range rules {
 		if _, err := fmt.Fprintln(w.Stdout, r); err != nil {
 			return err
@@ -148,7 +158,7 @@ func printRules(w *work, rules []acl.Placed) error {
 	return nil
 }
 
-func printProfile(_ context.Context, w *work, name string) error {
+func printProfile(_ context.Context, w *cli.Work, name string) error {
 	rules, err := acl.Profile(name, w.Schema(), w.Config().Suffixes)
 	if err != nil {
 		return err
@@ -160,13 +170,13 @@ func printProfile(_ context.Context, w *work, name string) error {
 	return printRules(w, placed)
 }
 
-func applyAccess(ctx context.Context, w *work, a accessApplyArgs) error {
+func applyAccess(ctx context.Context, w *cli.Work, a applyArgs) error {
 	rules, err := acl.ReadFile(strings.NewReader(a.Text))
 	if err != nil {
 		return err
 	}
 	var before, after []string
-	err = onlineschema.SetAccess(ctx, w.Partition, w.by("ldapd access apply"), func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
+	err = onlineschema.SetAccess(ctx, w.Partition, w.By("ldapd access apply"), func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
 		was, err := access.Placed(ctx, s)
 		if err != nil {
 			return nil, err
@@ -180,11 +190,11 @@ func applyAccess(ctx context.Context, w *work, a accessApplyArgs) error {
 			return nil, errEdited
 		}
 		if a.DryRun {
-			return nil, errDryRun
+			return nil, cli.ErrDryRun
 		}
 		return stored, nil
 	})
-	if err != nil && !errors.Is(err, errDryRun) {
+	if err != nil && !errors.Is(err, cli.ErrDryRun) {
 		return err
 	}
 	return printDifference(w, before, after)
@@ -202,7 +212,7 @@ func ruleTexts(rules []acl.Placed) (texts []string) {
 
 // printDifference prints each removed line with a minus sign and each added line with a
 // plus sign.
-func printDifference(w *work, before, after []string) error {
+func printDifference(w *cli.Work, before, after []string) error {
 	for _, s := range before {
 		if !slices.Contains(after, s) {
 			fmt.Fprintln(w.Stdout, "-", s)

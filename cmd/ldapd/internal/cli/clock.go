@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"log/slog"
@@ -13,16 +13,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
-// clock returns the wall clock, or a wrong clock if a test has configured one.
-func clock(c *config.Config) func() time.Time {
+// Clock returns the wall clock, or a wrong clock if a test has configured one.
+func Clock(c *config.Config) func() time.Time {
 	if c.Test.Clock == 0 {
 		return time.Now
 	}
 	return func() time.Time { return time.Now().Add(c.Test.Clock) }
 }
 
-// accepts adds the flag --accept-clock to a command that changes a store.
-func accepts(c *cobra.Command) *cobra.Command {
+// Accepts adds the flag --accept-clock to a command that changes a store.
+func Accepts(c *cobra.Command) *cobra.Command {
 	c.Flags().Bool(acceptClock, false, "trust the clock this once, although the embedded store has it in doubt")
 	return c
 }
@@ -35,17 +35,17 @@ func isAccepted(c *cobra.Command) bool {
 	return err == nil && yes
 }
 
-// readGuard reads what the folder of an embedded store has recorded about the clock. It returns
+// ReadGuard reads what the folder of an embedded store has recorded about the clock. It returns
 // nil for commands that only read, for a standby, and for HBase, whose servers have their own
 // clocks.
-func readGuard(c *config.Config, log *slog.Logger, use openMode) (*wallclock.Guard, error) {
+func ReadGuard(c *config.Config, log *slog.Logger, use Mode) (*wallclock.Guard, error) {
 	if c.Test != (config.Test{}) {
 		log.Warn("options for tests are in force", "in-flight", c.Test.InFlight, "clock", c.Test.Clock)
 	}
-	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") || use == openReadOnly || use == openStandby {
+	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") || use == ReadOnly || use == Standby {
 		return nil, nil
 	}
-	o := wallclock.Options{Folder: c.Store, Now: clock(c), Log: log}
+	o := wallclock.Options{Folder: c.Store, Now: Clock(c), Log: log}
 	if c.Test.Clock != 0 {
 		// The shifted clock of a test counts as not synchronized.
 		o.Synchronized = func() bool { return false }

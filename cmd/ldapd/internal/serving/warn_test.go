@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func TestWarn(t *testing.T) {
 		{"loopback", config.Config{Admin: admin, Listen: []string{local, "ldap://[::1]:389", "ldapi:///tmp/s"}, Passwords: config.Passwords{RequireTLS: "false"}}, nothing},
 	} {
 		var b bytes.Buffer
-		warn(&c.c, slog.New(slog.NewTextHandler(&b, nil)))
+		Warn(&c.c, slog.New(slog.NewTextHandler(&b, nil)))
 		if got := b.String(); strings.Count(got, "\n") > 1 || !strings.Contains(got, c.want) || c.want == nothing && got != "" {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}

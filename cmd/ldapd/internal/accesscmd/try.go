@@ -1,4 +1,4 @@
-package main
+package accesscmd
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
@@ -27,13 +28,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
-type accessTryArgs struct{ Rules, Log string }
+type tryArgs struct{ Rules, Log string }
 
-var accessTryJob = job[accessTryArgs]{"access try", tryAccess, nil}
+var tryJob = cli.NewJob("access try", tryAccess)
 
-func (m accessCommands) try() *cobra.Command {
+func (m commands) try() *cobra.Command {
 	var log string
-	c := m.command(&cobra.Command{
+	c := m.Command(&cobra.Command{
 		Use:   "try --store STORE --log ACCESS-LOG FILE",
 		Short: "Show which operations in an access log other rules would refuse or permit",
 		Long: `Show for which operations in an access log (log.access) the rules in a file would have
@@ -46,7 +47,7 @@ not they would match. A connection counts as using TLS from its StartTLS on, and
 using ldapi where the log says so.`,
 		Example: `  ldapd access try --store ./data --log /var/log/ldapd/access.log rules`,
 		Args:    cobra.ExactArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		text, err := m.read(args[0])
 		if err != nil {
 			return err
@@ -57,9 +58,9 @@ using ldapi where the log says so.`,
 		if log == "" {
 			return &config.Error{Where: "--log", Text: "the file of an access log is needed"}
 		}
-		around := m.around()
-		around.open = oneOf([]string{log}, os.Open)
-		return accessTryJob.on(ctx, m.Main, c, openReadOnly, around, accessTryArgs{string(text), log})
+		around := m.Around()
+		around.Open = cli.OneOf([]string{log}, os.Open)
+		return tryJob.Run(ctx, m.Main, c, cli.ReadOnly, around, tryArgs{string(text), log})
 	})
 	c.Flags().StringVar(&log, "log", "", "`FILE` with an access log, compressed or not")
 	return c
@@ -84,7 +85,7 @@ type logged struct {
 	Result      *int
 }
 
-func tryAccess(ctx context.Context, w *work, a accessTryArgs) error {
+func tryAccess(ctx context.Context, w *cli.Work, a tryArgs) error {
 	rules, err := acl.ReadFile(strings.NewReader(a.Rules))
 	if err != nil {
 		return err
@@ -95,7 +96,7 @@ func tryAccess(ctx context.Context, w *work, a accessTryArgs) error {
 	if err != nil {
 		return err
 	}
-	f, err := w.open(a.Log)
+	f, err := w.Open(a.Log)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func tryAccess(ctx context.Context, w *work, a accessTryArgs) error {
 	if err != nil {
 		return err
 	}
-	t := &logTrial{Trial: trial, admin: w.signer, connections: map[uint64]*acl.Connection{}, times: map[string]int{}, operations: map[string]*access.Operation{}}
+	t := &logTrial{Trial: trial, admin: w.Signer, connections: map[uint64]*acl.Connection{}, times: map[string]int{}, operations: map[string]*access.Operation{}}
 	if err := t.read(in); err != nil {
 		return fmt.Errorf("%s: %w", a.Log, err)
 	}

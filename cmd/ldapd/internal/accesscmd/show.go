@@ -1,4 +1,4 @@
-package main
+package accesscmd
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
@@ -20,10 +21,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
-var accessShowJob = job[string]{"access show", showAccess, nil}
+var showJob = cli.NewJob("access show", showAccess)
 
-func (m accessCommands) show() *cobra.Command {
-	return m.command(&cobra.Command{
+func (m commands) show() *cobra.Command {
+	return m.Command(&cobra.Command{
 		Use:   "show --store STORE DN|RULE",
 		Short: "Print the rules at an entry, or one rule, and who changed them last",
 		Long: `Print the rules at an entry, or one rule, with the entries that they name and who
@@ -32,11 +33,11 @@ rule has the form that access explain prints: boss@ou=people,dc=example,dc=com.`
 		Example: `  ldapd access show --store ./data cn=config
   ldapd access show --store ./data boss@ou=people,dc=example,dc=com`,
 		Args: cobra.ExactArgs(1),
-	}, storeKeys, func(ctx context.Context, c *config.Config, args []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		if _, _, err := ruleLabel(args[0]); err != nil {
 			return err
 		}
-		return accessShowJob.on(ctx, m.Main, c, openReadOnly, m.around(), args[0])
+		return showJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), args[0])
 	})
 }
 
@@ -46,7 +47,7 @@ func ruleLabel(text string) (rule string, place dn.DN, err error) {
 	if before, after, ok := strings.Cut(text, "@"); ok && !strings.ContainsAny(before, "=,") {
 		rule, text = before, after
 	}
-	if place, err = parseName(text, text); err != nil {
+	if place, err = cli.ParseName(text, text); err != nil {
 		return "", nil, err
 	}
 	if catalog.IsConfig(place) {
@@ -55,7 +56,7 @@ func ruleLabel(text string) (rule string, place dn.DN, err error) {
 	return rule, place, nil
 }
 
-func showAccess(ctx context.Context, w *work, text string) error {
+func showAccess(ctx context.Context, w *cli.Work, text string) error {
 	name, place, err := ruleLabel(text)
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func showAccess(ctx context.Context, w *work, text string) error {
 	return printShown(w, shown)
 }
 
-func printShown(w *work, rules []access.Shown) error {
+func printShown(w *cli.Work, rules []access.Shown) error {
 	for i, r := range rules {
 		if i > 0 {
 			fmt.Fprintln(w.Stdout)
@@ -135,11 +136,11 @@ func changeText(c access.Change) string {
 	return text
 }
 
-var accessWhoamiJob = job[accessExplainArgs]{"access whoami", whoamiAccess, nil}
+var whoamiJob = cli.NewJob("access whoami", whoamiAccess)
 
-func (m accessCommands) whoami() *cobra.Command {
-	var a accessExplainArgs
-	c := m.command(&cobra.Command{
+func (m commands) whoami() *cobra.Command {
+	var a explainArgs
+	c := m.Command(&cobra.Command{
 		Use:   "whoami --store STORE [--as DN]",
 		Short: "Print the groups of somebody, and the rules that apply to them",
 		Long: `Print the groups of somebody, with the groups through which they are members, and the
@@ -147,17 +148,17 @@ rules that apply to them: on this connection, for some entries only (such as the
 or only on another kind of connection.`,
 		Example: `  ldapd access whoami --store ./data --as uid=lena,ou=people,dc=example,dc=com --secure`,
 		Args:    cobra.NoArgs,
-	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		if _, err := a.connected(); err != nil {
 			return err
 		}
-		return accessWhoamiJob.on(ctx, m.Main, c, openReadOnly, m.around(), a)
+		return whoamiJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), a)
 	})
 	a.connectionFlags(c.Flags())
 	return c
 }
 
-func whoamiAccess(ctx context.Context, w *work, a accessExplainArgs) error {
+func whoamiAccess(ctx context.Context, w *cli.Work, a explainArgs) error {
 	q, err := a.connected()
 	if err != nil {
 		return err
@@ -180,7 +181,7 @@ func whoamiAccess(ctx context.Context, w *work, a accessExplainArgs) error {
 	return printStandings(w, set.Rules(), x.Program.Standings())
 }
 
-func printSomebody(w *work, x *access.Somebody) {
+func printSomebody(w *cli.Work, x *access.Somebody) {
 	if x.ID == entry.Root {
 		fmt.Fprintln(w.Stdout, "the anonymous")
 		return
@@ -202,7 +203,7 @@ var standings = map[acl.Standing]string{
 	acl.Unmet:   "on other conditions only",
 }
 
-func printStandings(w *work, rules []acl.Placed, how []acl.Standing) error {
+func printStandings(w *cli.Work, rules []acl.Placed, how []acl.Standing) error {
 	for _, standing := range []acl.Standing{acl.For, acl.ByEntry, acl.Unmet} {
 		heading := standings[standing] + ":\n"
 		for i, r := range rules {
@@ -218,10 +219,10 @@ func printStandings(w *work, rules []acl.Placed, how []acl.Standing) error {
 	return nil
 }
 
-var accessCheckJob = job[nothing]{"access check", checkAccess, nil}
+var checkJob = cli.NewJob("access check", checkAccess)
 
-func (m accessCommands) check() *cobra.Command {
-	return m.command(&cobra.Command{
+func (m commands) check() *cobra.Command {
+	return m.Command(&cobra.Command{
 		Use:   "check --store STORE",
 		Short: "Find rules that have no effect, or that let somebody give themselves rights",
 		Long: `Find rules that never apply, that change nothing because another rule says the same, or
@@ -229,12 +230,12 @@ that name somebody whose entry was deleted. Also find rules that let somebody wr
 another rule depends on: the members of a group, an attribute in a filter, the password
 of an account. Not every rule that is found is wrong. The exit status is 0.`,
 		Args: cobra.NoArgs,
-	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return accessCheckJob.on(ctx, m.Main, c, openReadOnly, m.around(), nothing{})
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return checkJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), nothing{})
 	})
 }
 
-func checkAccess(ctx context.Context, w *work, _ nothing) error {
+func checkAccess(ctx context.Context, w *cli.Work, _ nothing) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	found, err := access.Check(ctx, s)

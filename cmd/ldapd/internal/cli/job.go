@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/handoff"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
@@ -20,71 +22,59 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
-// A job is the work of a command on an open directory. It runs in the command's process
+// A Job is the work of a command on an open directory. It runs in the command's process
 // or, while a server holds the store's folder, in the server's process (package
-// handoff). Therefore a job uses nothing except its parameters: args is data, and work
+// handoff). Therefore a job uses nothing except its parameters: args is data, and Work
 // contains everything that belongs to the process.
-type job[A any] struct {
-	name string
-	do   func(ctx context.Context, w *work, args A) error
-	// carries are the names of the configuration keys whose values args contains, or which are the
-	// same for every process. A server does the job by its own configuration, so it does not see the
-	// other keys.
+type Job[A any] struct {
+	name    string
+	do      func(ctx context.Context, w *Work, args A) error
 	carries []string
 }
 
-// work is the environment in which a job runs.
-type work struct {
+// NewJob returns a job with a name. The strings in carries are the names of the configuration
+// keys whose values args contains, or which are the same for every process. A server does the
+// job by its own configuration, so it does not see the other keys.
+func NewJob[A any](name string, do func(ctx context.Context, w *Work, args A) error, carries ...string) Job[A] {
+	return Job[A]{name, do, carries}
+}
+
+// Work is the environment in which a job runs.
+type Work struct {
 	*partition.Partition
-	around
-	signer  string // DN of the administrator of the process that runs the job
-	archive archives
+	Around
+	Signer   string // DN of the administrator of the process that runs the job
+	Archives Archives
 }
 
-// The method "by" returns the author of a change, for the journal and modifiersName.
-func (w *work) by(request string) partition.By {
-	return partition.By{Name: w.signer, Request: request}
+// By returns the author of a change, for the journal and modifiersName.
+func (w *Work) By(request string) partition.By {
+	return partition.By{Name: w.Signer, Request: request}
 }
 
-// around is the environment of a command. open and create open the user's files, even
+// Around is the environment of a command. Open and Create open the user's files, even
 // if the job runs in another process.
-type around struct {
+type Around struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	terminal       bool // Stderr is a terminal
-	elsewhere      bool // the job runs in a server's process
-	open, create   func(name string) (*os.File, error)
+	Elsewhere      bool // the job runs in a server's process
+	Open, Create   func(name string) (*os.File, error)
 	running        *monitor.Job // nil: the job runs in the tool's process
 }
 
-// jobs are all jobs that a server does for tools, by name.
-var jobs = byName(
-	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, referencesJob, clusterJob, gcJob,
-	viewListJob, viewShowJob, viewRebuildJob, branchJob,
-	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
-	accessListJob, accessShowJob, accessProfileJob, accessApplyJob, accessExplainJob,
-	accessWhoamiJob, accessCheckJob, accessDiffJob, accessTryJob, accessImportJob, accountJob,
-	logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
-	migrateJob, compareJob,
-)
+// Jobs are the jobs that a server does for tools.
+type Jobs []anyJob
 
 // anyJob is a job with any type of arguments.
 type anyJob interface {
 	called() string
-	decode(ctx context.Context, w *work, args json.RawMessage) error
+	decode(ctx context.Context, w *Work, args json.RawMessage) error
 }
 
-func byName(all ...anyJob) map[string]anyJob {
-	m := map[string]anyJob{}
-	for _, j := range all {
-		m[j.called()] = j
-	}
-	return m
-}
+func (j Job[A]) called() string { return j.name }
 
-func (j job[A]) called() string { return j.name }
-
-func (j job[A]) decode(ctx context.Context, w *work, text json.RawMessage) error {
+func (j Job[A]) decode(ctx context.Context, w *Work, text json.RawMessage) error {
 	var args A
 	if err := json.Unmarshal(text, &args); err != nil {
 		return fmt.Errorf("the arguments were not understood: the tool and the server are of different versions: %w", err)
@@ -92,29 +82,30 @@ func (j job[A]) decode(ctx context.Context, w *work, text json.RawMessage) error
 	return j.do(ctx, w, args)
 }
 
-func (m *Main) around() around {
-	return around{Stdin: m.Stdin, Stdout: m.Stdout, Stderr: m.Stderr, terminal: isTerminal(m.Stderr)}
+// Around returns the environment of a command in this process.
+func (m *Main) Around() Around {
+	return Around{Stdin: m.Stdin, Stdout: m.Stdout, Stderr: m.Stderr, terminal: isTerminal(m.Stderr)}
 }
 
-// The method "on" does the job on the store's directory. The job runs in this process or, if a
+// Run does the job on the store's directory. The job runs in this process or, if a
 // server holds the store's folder, in the server's process.
-func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use openMode, a around, args A) error {
-	there, err := storeThere(c, use)
+func (j Job[A]) Run(ctx context.Context, m *Main, c *config.Config, use Mode, a Around, args A) error {
+	there, err := StoreThere(c, use)
 	if err != nil {
 		return err
 	}
 	if there && !strings.HasPrefix(c.Store, "hbase:") {
 		noteNewStores(c, a)
 	}
-	defer lowMemory(c)()
+	defer LowMemory(c)()
 	for end := time.Now().Add(patience); ; {
-		p, err := openPartition(ctx, c, m.logger(c), use)
+		p, err := Open(ctx, c, m.Logger(c), use)
 		if err == nil {
-			err = j.do(ctx, &work{p.Partition, a, c.Admin.DN, m.archivesOf(c, p)}, args)
+			err = j.do(ctx, &Work{p.Partition, a, c.Admin.DN, m.ArchivesOf(c, p)}, args)
 			return errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 		}
 		if errors.Is(err, table.ErrLocked) {
-			err = j.ask(ctx, c, a, args, err)
+			err = j.Ask(ctx, c, a, args, err)
 		}
 		if !errors.Is(err, handoff.ErrNobody) || time.Now().After(end) || pause.For(ctx, 50*time.Millisecond) != nil {
 			return err
@@ -122,20 +113,20 @@ func (j job[A]) on(ctx context.Context, m *Main, c *config.Config, use openMode,
 	}
 }
 
-// patience is how long job.on waits for a store that another process has locked, if that
+// patience is how long Job.Run waits for a store that another process has locked, if that
 // process does not answer requests. Such a process is a server that is starting, or another
 // tool.
 const patience = 5 * time.Second
 
-// ask requests the job from the server that holds the store's folder.
-func (j job[A]) ask(ctx context.Context, c *config.Config, a around, args A, locked error) error {
+// Ask requests the job from the server that holds the store's folder.
+func (j Job[A]) Ask(ctx context.Context, c *config.Config, a Around, args A, locked error) error {
 	if err := j.refuseOptions(c, a); err != nil {
 		return err
 	}
 	err := handoff.Ask(ctx, c.Store, handoff.Request{
 		Work: j.name, Args: args, Terminal: a.terminal,
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr,
-		Open: a.open, Create: a.create,
+		Open: a.Open, Create: a.Create,
 	})
 	var failed *handoff.Failure
 	switch {
@@ -155,7 +146,7 @@ var (
 )
 
 // noteNewStores says that options for new stores have no effect, because there is a store.
-func noteNewStores(c *config.Config, a around) {
+func noteNewStores(c *config.Config, a Around) {
 	for _, k := range config.Keys {
 		if given := c.Origin(k.Name); given == "--"+k.Flag() && slices.Contains(ofNewStores, k.Name) {
 			fmt.Fprintf(a.Stderr, "note: %s has no effect, because the store exists already: change cn=config instead\n", given)
@@ -165,7 +156,7 @@ func noteNewStores(c *config.Config, a around) {
 
 // refuseOptions returns an error if the command line has an option that the job does not carry to a
 // server. If the option concerns only the process, refuseOptions says that it has no effect.
-func (j job[A]) refuseOptions(c *config.Config, a around) error {
+func (j Job[A]) refuseOptions(c *config.Config, a Around) error {
 	for _, k := range config.Keys {
 		given := c.Origin(k.Name)
 		if given != "--"+k.Flag() || k.Test || k.Name == "store" || slices.Contains(j.carries, k.Name) || slices.Contains(ofNewStores, k.Name) {
@@ -179,36 +170,17 @@ func (j job[A]) refuseOptions(c *config.Config, a around) error {
 	return nil
 }
 
-// doJobs does the jobs of tools that find the store's folder locked, until stop is
-// called. It does nothing for a shared store, because tools can open a shared store
-// themselves.
-func (s *serving) doJobs(context.Context) (stop func() error, err error) {
-	if strings.HasPrefix(s.config.Store, "hbase:") {
-		return each(), nil
-	}
-	l, err := handoff.Listen(s.config.Store, s.log)
-	if err != nil {
-		s.log.Warn("tools cannot work on the store while it is served", "error", err)
-		return each(), nil
-	}
-	return each(inBackground(func(ctx context.Context) {
-		l.Serve(ctx, func(ctx context.Context, call *handoff.Call) error {
-			return doFor(ctx, s.store.Partition, s.archives, s.directory.Admin(), s.watch.metrics.Jobs, call)
-		})
-	})), nil
-}
-
-// doFor does the job that a tool has requested.
-func doFor(ctx context.Context, p *partition.Partition, archive archives, signer string, all *monitor.Jobs, call *handoff.Call) error {
-	j := jobs[call.Work]
-	if j == nil {
+// Do does the job that a tool has requested.
+func (l Jobs) Do(ctx context.Context, p *partition.Partition, archive Archives, signer string, all *monitor.Jobs, call *handoff.Call) error {
+	i := slices.IndexFunc(l, func(j anyJob) bool { return j.called() == call.Work })
+	if i < 0 {
 		return fmt.Errorf("this version of the server does not do %q", call.Work)
 	}
 	running := all.Begin(call.Work)
 	defer running.End()
-	err := j.decode(ctx, &work{p, around{
+	err := l[i].decode(ctx, &Work{p, Around{
 		Stdin: &lateInput{open: call.Open}, Stdout: call.Stdout, Stderr: call.Stderr,
-		terminal: call.Terminal, elsewhere: true, open: call.Open, create: call.Create, running: running,
+		terminal: call.Terminal, Elsewhere: true, Open: call.Open, Create: call.Create, running: running,
 	}, signer, archive}, call.Args)
 	var mistake *config.Error
 	if errors.As(err, &mistake) {
@@ -234,11 +206,16 @@ func (l *lateInput) Read(p []byte) (int, error) {
 	return l.in.Read(p)
 }
 
-// progress returns a Progress that writes to standard error.
-func (a *around) progress(verb string) *bulk.Progress {
+// Progress returns a Progress that writes to standard error.
+func (a *Around) Progress(verb string) *bulk.Progress {
 	p := bulk.NewProgress(a.Stderr, a.terminal, verb)
 	if a.running != nil {
 		a.running.Measure(p.Ratio)
 	}
 	return p
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -1,4 +1,4 @@
-package main
+package accesscmd
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
@@ -20,28 +21,28 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
-// accessExplainArgs are the arguments of the command besides the configuration.
-type accessExplainArgs struct {
+// explainArgs are the arguments of the command besides the configuration.
+type explainArgs struct {
 	As, To, Attribute, Value, Right string
 	From, Mechanism                 string
 	Secure, Local                   bool
 }
 
-var accessExplainJob = job[accessExplainArgs]{"access explain", explainAccess, nil}
+var explainJob = cli.NewJob("access explain", explainAccess)
 
-func (m accessCommands) explain() *cobra.Command {
-	var a accessExplainArgs
-	c := m.command(&cobra.Command{
+func (m commands) explain() *cobra.Command {
+	var a explainArgs
+	c := m.Command(&cobra.Command{
 		Use:   "explain --store STORE [--as DN] --to DN [--attribute ATTR [--value V]] [--right RIGHTS]",
 		Short: "Show what somebody may do with an entry, and which rules decide it",
 		Example: `  ldapd access explain --store ./data --as uid=lena,ou=people,dc=example,dc=com \
       --to uid=jdoe,ou=people,dc=example,dc=com --attribute mobile --right show,insert --secure`,
 		Args: cobra.NoArgs,
-	}, storeKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		if _, err := a.parse(); err != nil {
 			return err
 		}
-		return accessExplainJob.on(ctx, m.Main, c, openReadOnly, m.around(), a)
+		return explainJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), a)
 	})
 	f := c.Flags()
 	a.connectionFlags(f)
@@ -54,7 +55,7 @@ func (m accessCommands) explain() *cobra.Command {
 
 // connectionFlags adds the flags that describe the requester and the requester's
 // connection.
-func (a *accessExplainArgs) connectionFlags(f *pflag.FlagSet) {
+func (a *explainArgs) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.As, "as", "", "`DN` of the user; without it, an anonymous user")
 	f.StringVar(&a.From, "from", "", "`ADDRESS` of the client")
 	f.StringVar(&a.Mechanism, "mechanism", "simple", "`MECHANISM` of the bind")
@@ -62,16 +63,16 @@ func (a *accessExplainArgs) connectionFlags(f *pflag.FlagSet) {
 	f.BoolVar(&a.Local, "local", false, "the client uses ldapi")
 }
 
-// accessQuestion has the parsed arguments.
-type accessQuestion struct {
+// question has the parsed arguments.
+type question struct {
 	who, about dn.DN
 	rights     acl.Rights
 	connection acl.Connection
 }
 
 // connected parses the arguments about the requester and the requester's connection.
-func (a *accessExplainArgs) connected() (q accessQuestion, err error) {
-	if q.who, err = parseName("--as", a.As); err != nil {
+func (a *explainArgs) connected() (q question, err error) {
+	if q.who, err = cli.ParseName("--as", a.As); err != nil {
 		return q, err
 	}
 	q.connection = acl.Connection{Secure: a.Secure, Local: a.Local, Mechanism: a.Mechanism, Time: time.Now()}
@@ -83,11 +84,11 @@ func (a *accessExplainArgs) connected() (q accessQuestion, err error) {
 	return q, nil
 }
 
-func (a *accessExplainArgs) parse() (q accessQuestion, err error) {
+func (a *explainArgs) parse() (q question, err error) {
 	if q, err = a.connected(); err != nil {
 		return q, err
 	}
-	if q.about, err = parseName("--to", a.To); err != nil {
+	if q.about, err = cli.ParseName("--to", a.To); err != nil {
 		return q, err
 	}
 	if len(q.about) == 0 {
@@ -107,7 +108,7 @@ func (a *accessExplainArgs) parse() (q accessQuestion, err error) {
 	return q, nil
 }
 
-func explainAccess(ctx context.Context, w *work, a accessExplainArgs) error {
+func explainAccess(ctx context.Context, w *cli.Work, a explainArgs) error {
 	q, err := a.parse()
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func explainAccess(ctx context.Context, w *work, a accessExplainArgs) error {
 	return out.Flush()
 }
 
-func printWho(w *work, c *access.Case) {
+func printWho(w *cli.Work, c *access.Case) {
 	who := "the anonymous"
 	if len(c.Name) > 0 {
 		who = c.Name.String()
