@@ -164,16 +164,16 @@ const (
 // Standings returns the standing of each rule of the set, in the order of the rules.
 func (p *Program) Standings() []Standing {
 	all := make([]Standing, len(p.set.rules))
-	q := &Program{set: p.set, who: p.who, texts: map[string]int{}}
+	c := &evaluation{&Program{set: p.set, who: p.who}, map[string]int{}}
 	for i, r := range p.set.rules {
-		all[i] = q.standing(r)
+		all[i] = c.standing(r)
 	}
 	return all
 }
 
-func (p *Program) standing(r *compiled) Standing {
-	who, except := p.formula(r.who).formula(), p.formula(r.except).formula()
-	unmet := func(c Condition) bool { return !p.who.holds(&c) }
+func (c *evaluation) standing(r *compiled) Standing {
+	who, except := c.formula(r.who).formula(), c.formula(r.except).formula()
+	unmet := func(x Condition) bool { return !c.who.holds(&x) }
 	switch {
 	case len(who) == 0 || isTrue(except):
 		return NotFor

@@ -59,7 +59,7 @@ func (x cube) isTrue(all []atom, p *Program, e *Entry) bool {
 func (a *atom) isTrue(p *Program, e *Entry) bool {
 	switch {
 	case a.subject != nil:
-		q := &Program{set: p.set, who: p.who, texts: map[string]int{}}
+		q := &evaluation{&Program{set: p.set, who: p.who}, map[string]int{}}
 		for _, one := range q.subject(a.subject) {
 			met := true
 			for _, t := range one.tests {

@@ -53,7 +53,6 @@ type Program struct {
 	who     *asker
 	clauses []clause
 
-	texts map[string]int // from the text of a test to its number; nil after the program is complete
 	tests []test
 	text  []string // the text of each test
 
@@ -144,11 +143,11 @@ func (s *Set) newProgram(id *Identity) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{set: s, who: who, texts: map[string]int{}, zones: map[string]*Zone{}, parents: map[string]*Zone{}}
+	p := &Program{set: s, who: who, zones: map[string]*Zone{}, parents: map[string]*Zone{}}
+	c := &evaluation{p, map[string]int{}}
 	for _, r := range s.rules {
-		p.add(r)
+		c.add(r)
 	}
-	p.texts = nil
 	p.always = p.decideAlways()
 	p.readsAll = p.decideReadsAll()
 	return p, nil
@@ -163,33 +162,39 @@ func (p *Program) Name() dn.DN { return p.who.Name }
 // Schema returns the schema of the rules.
 func (p *Program) Schema() *schema.Schema { return p.set.schema }
 
+// An evaluation evaluates rules for the identity of a program.
+type evaluation struct {
+	*Program
+	texts map[string]int // the numbers of the tests
+}
+
 // add adds the clauses of a rule: one clause for each combination of values of the rule's
 // variables.
-func (p *Program) add(r *compiled) {
+func (c *evaluation) add(r *compiled) {
 	for i := range r.Rule.If {
-		if !p.who.holds(&r.Rule.If[i]) {
+		if !c.who.holds(&r.Rule.If[i]) {
 			return
 		}
 	}
-	except := p.formula(r.except)
+	except := c.formula(r.except)
 	if isTrue(except.formula()) {
 		return
 	}
-	for _, who := range p.formula(r.who).byBindings() {
-		c := clause{rule: r, who: who.formula, except: except.formula()}
-		c.in = p.bind(r.in, who.bindings)
-		c.notIn = p.bind(r.notIn, who.bindings)
-		p.clauses = append(p.clauses, c)
+	for _, who := range c.formula(r.who).byBindings() {
+		x := clause{rule: r, who: who.formula, except: except.formula()}
+		x.in = c.bind(r.in, who.bindings)
+		x.notIn = c.bind(r.notIn, who.bindings)
+		c.clauses = append(c.clauses, x)
 	}
 }
 
-func (p *Program) bind(targets []target, b bindings) []bound {
+func (c *evaluation) bind(targets []target, b bindings) []bound {
 	out := make([]bound, len(targets))
 	for i, t := range targets {
 		out[i] = bound{target: t, test: -1}
 		out[i].base = t.base.bind(b)
 		if t.filter != nil {
-			out[i].test = p.filterTest(t.filter)
+			out[i].test = c.filterTest(t.filter)
 		}
 	}
 	return out
@@ -206,9 +211,9 @@ type alternatives []alternative
 
 // formula evaluates the terms for the identity of the program. It returns the
 // alternatives under which one of the terms matches.
-func (p *Program) formula(terms []term) (all alternatives) {
+func (c *evaluation) formula(terms []term) (all alternatives) {
 	for _, t := range terms {
-		all = append(all, p.term(t)...)
+		all = append(all, c.term(t)...)
 	}
 	return all
 }
@@ -254,12 +259,12 @@ func sameBindings(a, b bindings) bool {
 }
 
 // term evaluates the conjunction of the subjects of a term.
-func (p *Program) term(t term) alternatives {
+func (c *evaluation) term(t term) alternatives {
 	all := alternatives{{}}
 	for i := range t {
 		var next alternatives
 		for _, a := range all {
-			for _, b := range p.subject(&t[i]) {
+			for _, b := range c.subject(&t[i]) {
 				if both, ok := merge(a.bindings, b.bindings); ok {
 					next = append(next, alternative{slices.Concat(a.tests, b.tests), both})
 				}
@@ -284,8 +289,8 @@ func when(b bool) alternatives {
 
 // subject evaluates one subject for the identity of the program. The result is one of the
 // variables never and yes, or alternatives with values of variables, or a test of the entry.
-func (p *Program) subject(s *subject) alternatives {
-	who := p.who
+func (c *evaluation) subject(s *subject) alternatives {
+	who := c.who
 	switch s.Kind {
 	case Everyone:
 		return yes
@@ -296,7 +301,7 @@ func (p *Program) subject(s *subject) alternatives {
 	case Users:
 		return when(!who.isAnonymous())
 	case Named:
-		return p.named(s.name, who.name)
+		return c.named(s.name, who.name)
 	case Below:
 		if s.filter != nil && (who.source == nil || s.filter.Match(who.source) != filter.True) {
 			return never
@@ -304,23 +309,23 @@ func (p *Program) subject(s *subject) alternatives {
 		if len(who.name) <= len(s.name) {
 			return never
 		}
-		return p.named(s.name, who.name[len(who.name)-len(s.name):])
+		return c.named(s.name, who.name[len(who.name)-len(s.name):])
 	case Group:
 		var all alternatives
 		for _, g := range who.groups {
-			all = append(all, p.named(s.name, g)...)
+			all = append(all, c.named(s.name, g)...)
 		}
 		return all
 	}
 	if who.isAnonymous() || s.Group && len(who.groups) == 0 {
 		return never
 	}
-	return p.ofEntry(s)
+	return c.ofEntry(s)
 }
 
 // named compares a name with a pattern. If the name matches, the result is one alternative
 // without tests, with the values of the pattern's variables. Otherwise the result is never.
-func (p *Program) named(pat pattern, name []dn.Norm) alternatives {
+func (c *evaluation) named(pat pattern, name []dn.Norm) alternatives {
 	if len(pat) == 0 || len(pat) != len(name) {
 		return never
 	}
@@ -332,7 +337,8 @@ func (p *Program) named(pat pattern, name []dn.Norm) alternatives {
 }
 
 // ofEntry evaluates a subject whose identities depend on the entry.
-func (p *Program) ofEntry(s *subject) alternatives {
+func (c *evaluation) ofEntry(s *subject) alternatives {
+	p := c.Program // the tests keep the program, and not the evaluation
 	var t test
 	switch s.Kind {
 	case Self:
@@ -350,24 +356,24 @@ func (p *Program) ofEntry(s *subject) alternatives {
 		if own == nil {
 			return never
 		}
-		return alternatives{{tests: []int{p.test(fmt.Sprintf("%s %q", s.String(), own), test{holds: p.sharesValue(s.typ, own), within: p.sharesOwn(s.typ)})}}}
+		return alternatives{{tests: []int{c.test(fmt.Sprintf("%s %q", s.String(), own), test{holds: p.sharesValue(s.typ, own), within: p.sharesOwn(s.typ)})}}}
 	}
-	return alternatives{{tests: []int{p.test(s.String(), t)}}}
+	return alternatives{{tests: []int{c.test(s.String(), t)}}}
 }
 
 // test returns the number of a test. Tests with the same text have the same number.
-func (p *Program) test(text string, t test) int {
-	n, ok := p.texts[text]
+func (c *evaluation) test(text string, t test) int {
+	n, ok := c.texts[text]
 	if !ok {
-		n = len(p.tests)
-		p.texts[text] = n
-		p.tests, p.text = append(p.tests, t), append(p.text, text)
+		n = len(c.tests)
+		c.texts[text] = n
+		c.tests, c.text = append(c.tests, t), append(c.text, text)
 	}
 	return n
 }
 
-func (p *Program) filterTest(f *entryFilter) int {
-	return p.test("filter "+f.String(), test{f.holds, f.ofClasses, f.narrow()})
+func (c *evaluation) filterTest(f *entryFilter) int {
+	return c.test("filter "+f.String(), test{f.holds, f.ofClasses, f.narrow()})
 }
 
 func (p *Program) isSelf(e *Entry) bool {

@@ -26,9 +26,10 @@ func (l *Log) Cut(ctx context.Context, r table.Revision, branches bool) error {
 		return err
 	}
 	x := &branchCut{l, r, heads.Vector, branches}
+	c := cutter{l}
 	// The archives are cut first, because cutting the journal removes the records of the
 	// merges of archived branches.
-	if err := l.cutArchives(ctx, x); err != nil {
+	if err := c.cutArchives(ctx, x); err != nil {
 		return err
 	}
 	row, err := l.cluster.Get(ctx, headsRow, table.Select{})
@@ -40,18 +41,18 @@ func (l *Log) Cut(ctx context.Context, r table.Revision, branches bool) error {
 			return fmt.Errorf("heads row, column %x: %w", q.Qualifier, table.ErrCorrupt)
 		}
 		s := revision.Slot(binary.BigEndian.Uint16(q.Qualifier))
-		c, err := revision.DecodeCell(q.Value)
+		cell, err := revision.DecodeCell(q.Value)
 		if err == nil {
-			err = l.cutSlot(ctx, s, c, bytes.Clone(q.Value), x)
+			err = c.cutSlot(ctx, s, cell, bytes.Clone(q.Value), x)
 		}
 		if err != nil {
 			return fmt.Errorf("slot %d: %w", s, err)
 		}
 	}
-	if err := l.cutCheckpoints(ctx, r); err != nil {
+	if err := c.cutCheckpoints(ctx, r); err != nil {
 		return err
 	}
-	if err := l.cutMarks(ctx, r); err != nil {
+	if err := c.cutMarks(ctx, r); err != nil {
 		return err
 	}
 	servers, err := l.Servers(ctx)
@@ -63,7 +64,10 @@ func (l *Log) Cut(ctx context.Context, r table.Revision, branches bool) error {
 	return err
 }
 
-func (l *Log) cutSlot(ctx context.Context, s revision.Slot, c revision.Cell, raw []byte, x *branchCut) error {
+// A cutter removes what came after a revision: see [Log.Cut].
+type cutter struct{ *Log }
+
+func (l cutter) cutSlot(ctx context.Context, s revision.Slot, c revision.Cell, raw []byte, x *branchCut) error {
 	r := x.at
 	if s == horizonSlot {
 		if c.Horizon <= r {
@@ -98,7 +102,7 @@ func (l *Log) cutSlot(ctx context.Context, s revision.Slot, c revision.Cell, raw
 
 var errOthersWrite = errors.New("somebody else writes to the store")
 
-func (l *Log) replaceHead(ctx context.Context, s revision.Slot, old, new []byte) error {
+func (l cutter) replaceHead(ctx context.Context, s revision.Slot, old, new []byte) error {
 	done, _, err := l.SwapHead(ctx, s, old, new)
 	if err == nil && !done {
 		err = errOthersWrite
@@ -133,7 +137,7 @@ func until(rs []table.Revision, r table.Revision) []table.Revision {
 }
 
 // forgetAfter removes the rows of a slot's commits after r.
-func (l *Log) forgetAfter(ctx context.Context, s revision.Slot, r table.Revision) error {
+func (l cutter) forgetAfter(ctx context.Context, s revision.Slot, r table.Revision) error {
 	t, err := Collector(l.journal, Table)
 	if err != nil {
 		return err
@@ -152,7 +156,7 @@ func (l *Log) forgetAfter(ctx context.Context, s revision.Slot, r table.Revision
 }
 
 // cutArchives makes the archives end at the cut.
-func (l *Log) cutArchives(ctx context.Context, cut *branchCut) error {
+func (l cutter) cutArchives(ctx context.Context, cut *branchCut) error {
 	for row, err := range l.cluster.Scan(ctx, table.Prefix(archivePrefix), table.Select{}) {
 		if err != nil {
 			return fmt.Errorf("reading the archives: %w", err)
@@ -185,7 +189,7 @@ func (l *Log) cutArchives(ctx context.Context, cut *branchCut) error {
 }
 
 // cutCheckpoints deletes the checkpoints after r, whose states no longer exist.
-func (l *Log) cutCheckpoints(ctx context.Context, r table.Revision) error {
+func (l cutter) cutCheckpoints(ctx context.Context, r table.Revision) error {
 	all, err := l.AllCheckpoints(ctx)
 	if err != nil {
 		return err

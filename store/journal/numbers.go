@@ -121,7 +121,7 @@ func (l *Log) forgetMarks(ctx context.Context, keys [][]byte) error {
 
 // cutMarks removes the marks after r. If the journal has all commits only from a later mark
 // on, counting begins again.
-func (l *Log) cutMarks(ctx context.Context, r table.Revision) error {
+func (l cutter) cutMarks(ctx context.Context, r table.Revision) error {
 	first, err := l.FirstMark(ctx)
 	if err == nil && first != nil && first.Revision > r {
 		err = l.forgetMarks(ctx, [][]byte{numbersRow})
