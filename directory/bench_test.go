@@ -28,7 +28,7 @@ func (n *nowhere) Done(r *op.Response) error                       { n.code = r.
 // measure the layers above the store.
 const people = 1000
 
-func crowd(b *testing.B) *directory.Session {
+func crowd(b testing.TB) *directory.Session {
 	p := newPartition(b)
 	d := newDirectory(b, p, directory.Options{})
 	ctx := context.Background()

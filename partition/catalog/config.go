@@ -435,6 +435,10 @@ func (c *Catalog) AsOf(r table.Revision) *Catalog {
 	if r = max(r, 1); r >= c.newest {
 		return c
 	}
+	return c.asOf(r)
+}
+
+func (c *Catalog) asOf(r table.Revision) *Catalog {
 	old := *c
 	old.Indexes = make(map[*schema.AttributeType]*Indexed, len(c.Indexes))
 	old.Ordered = nil

@@ -653,17 +653,20 @@ func HasClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bo
 			return seen.has, nil
 		}
 	}
-	f := filter.Resolve(&filter.Equal{Attribute: s.Catalog.ObjectClass.Name(), Value: []byte(c.Name())}, s.Catalog.Schema)
-	has := false
-	for _, err := range Search(ctx, s, Query{Base: catalog.Root, Scope: op.WholeSubtree, Filter: f}) {
-		if err != nil {
-			return false, err
-		}
-		has = true
-		break
-	}
-	if asOf := s.Ordinal(); watched && asOf != 0 {
+	has, err := findClass(ctx, s, c)
+	if asOf := s.Ordinal(); err == nil && watched && asOf != 0 {
 		s.Catalog.Cache.Classes.Store(c, &classSeen{asOf, has})
 	}
-	return has, nil
+	return has, err
+}
+
+// findClass reports whether any entry has a class. It is not a part of HasClass, which must not
+// allocate: a function allocates the variables of a loop over an iterator even if it returns
+// before the loop.
+func findClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bool, error) {
+	f := filter.Resolve(&filter.Equal{Attribute: s.Catalog.ObjectClass.Name(), Value: []byte(c.Name())}, s.Catalog.Schema)
+	for _, err := range Search(ctx, s, Query{Base: catalog.Root, Scope: op.WholeSubtree, Filter: f}) {
+		return err == nil, err
+	}
+	return false, nil
 }

@@ -66,7 +66,7 @@ func Open(ctx context.Context, req *request.Request, who *settings.Identity, ask
 	a.ledger.Read(req.Snapshot, a.Secrets)
 	for i := range a.Secrets {
 		if a.Secrets[i].Type == req.Known.UserPassword {
-			a.stored = append(a.stored, a.Secrets[i].Values...)
+			a.stored = append(slices.Clip(a.Secrets[i].Values), a.stored...) // no copy if these are all
 		}
 	}
 	return a, a.readState(ctx)

@@ -20,6 +20,10 @@ func Check(ctx context.Context, req *request.Request, id entry.ID) error {
 	if req.Controls.Assertion == nil {
 		return nil
 	}
+	return check(ctx, req, id)
+}
+
+func check(ctx context.Context, req *request.Request, id entry.ID) error {
 	if id == entry.Root {
 		return virtual.RootDSE(ctx, req, nil).Assert(ctx, req)
 	}

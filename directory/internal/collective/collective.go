@@ -58,6 +58,10 @@ func Collect(ctx context.Context, req *request.Request) (*Set, error) {
 	if has, err := search.HasClass(ctx, req.Snapshot, req.Known.CollectiveSubentry); err != nil || !has {
 		return nil, err
 	}
+	return collect(ctx, req)
+}
+
+func collect(ctx context.Context, req *request.Request) (*Set, error) {
 	c := &Set{at: req.Snapshot, known: req.Known}
 	q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: req.Known.IsCollective}
 	for found, err := range search.Search(ctx, req.Snapshot, q) {

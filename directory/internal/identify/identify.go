@@ -60,14 +60,14 @@ func Reach(ctx context.Context, req *request.Request, t auth.Target) (*settings.
 	}
 	at, err := req.Snapshot.Find(ctx, t.Name)
 	switch {
-	case isNobodys(err) && t.Bare:
-		return &settings.Identity{Name: dn.NameOf(t.Name)}, nil
-	case isNobodys(err):
-		return nil, ErrNobody
-	case err != nil:
+	case err == nil:
+		return &settings.Identity{Name: at.Name, ID: at.ID}, nil
+	case !isNobodys(err):
 		return nil, err
+	case !t.Bare:
+		return nil, ErrNobody
 	}
-	return &settings.Identity{Name: at.Name, ID: at.ID}, nil
+	return &settings.Identity{Name: dn.NameOf(t.Name)}, nil
 }
 
 // single returns the identity of the only entry that a search finds.
