@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,11 +99,11 @@ func TestBadWhileRunning(t *testing.T) {
 // TestMessageIDAgain checks that a client may use a message ID again as soon as its
 // answer has arrived, even if the server has not removed the operation yet.
 func TestMessageIDAgain(t *testing.T) {
-	first, hold := true, make(chan bool)
+	var held atomic.Bool
+	hold := make(chan bool)
 	c := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
 		sink.Done(&op.Response{})
-		if first {
-			first = false
+		if !held.Swap(true) {
 			<-hold
 		}
 	}, server.Options{}).dial()

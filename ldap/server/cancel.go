@@ -8,18 +8,10 @@ import (
 // cancelOperation begins a Cancel (RFC 3909). When the operation to be canceled ends, the
 // server answers the operation and the Cancel.
 func (c *conn) cancelOperation(m *op.Message) error {
-	id, refusal := cancelID(m)
-	c.mu.Lock()
-	if err := c.unused(m.ID); err != nil {
-		c.mu.Unlock()
-		return err
-	}
-	var notBegun *operation
-	if refusal == nil {
-		notBegun, refusal = c.giveUp(id, m)
-	}
-	c.mu.Unlock()
+	notBegun, refusal, err := c.ops.cancel(m)
 	switch {
+	case err != nil:
+		return err
 	case refusal != nil:
 		c.answer(m, &op.Response{Result: *refusal})
 	case notBegun != nil:
@@ -41,29 +33,6 @@ func cancelID(m *op.Message) (int32, *op.Result) {
 		return 0, op.Errorf(op.ProtocolError, "Cancel: %v", err)
 	}
 	return request.ID, nil
-}
-
-// giveUp begins the Cancel m of the operation with the given message ID. If the
-// operation cannot be canceled, giveUp returns the refusal. If the operation still waits
-// in the queue, giveUp removes and returns the operation. Otherwise it ends the
-// operation's context and makes m the operation's canceler. The caller must hold c.mu.
-func (c *conn) giveUp(id int32, m *op.Message) (notBegun *operation, refusal *op.Result) {
-	o := c.find(id)
-	switch {
-	case id == m.ID || o != nil && o.isCancel():
-		return nil, op.Errorf(op.CannotCancel, "a Cancel cannot be canceled")
-	case o == nil || o.state.Load() == abandoned:
-		return nil, op.Errorf(op.NoSuchOperation, "no operation with message ID %d is outstanding", id)
-	case o.canceler != nil:
-		return nil, op.Errorf(op.CannotCancel, "operation %d is being canceled already", id)
-	case c.leaveQueue(o):
-		c.remove(o)
-		return o, nil
-	}
-	o.canceler = &operation{conn: c, message: m}
-	c.ops = append(c.ops, o.canceler)
-	o.stop(canceled)
-	return nil, nil
 }
 
 // isCancel reports whether the operation is a Cancel.

@@ -74,13 +74,14 @@ func TestCancelStopsEntries(t *testing.T) {
 	}
 }
 
-// TestCancelTooLate checks that a finished operation keeps its result, and that the
-// result of the Cancel is tooLate.
+// TestCancelTooLate checks that an operation which ends as if it were not canceled keeps its
+// result, and that the result of the Cancel is tooLate.
 func TestCancelTooLate(t *testing.T) {
-	release := make(chan bool)
-	c := start(t, yielding(release), server.Options{}).dial()
+	c := start(t, func(ctx context.Context, _ *op.Message, sink op.Sink) {
+		canceled(ctx)
+		sink.Done(&op.Response{})
+	}, server.Options{}).dial()
 	c.send(1, modify, cancelOf(1))
-	release <- true
 	c.expect(1, op.Success)
 	c.expect(2, op.TooLate)
 }

@@ -53,7 +53,7 @@ var (
 	errEnded = op.Errorf(op.Unavailable, "the server has ended the connection")
 
 	errUnbind = errors.New("unbind")
-	errEnding = errors.New("conn.ending says why")
+	errEnding = errors.New("input.ending says why")
 )
 
 // cause returns the cause with which the contexts of the connection's running operations
@@ -65,22 +65,16 @@ func (e *ending) cause() error {
 	return errEnded
 }
 
-// stop makes the reader end the connection soon. It wakes a reader that waits for input, and ends
-// a Bind, whose hash may take long.
+// stop makes the reader end the connection soon. It also ends a Bind, whose hash may take long.
 func (c *conn) stop(e *ending) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ending.CompareAndSwap(nil, e) {
-		c.nc.SetReadDeadline(time.Unix(1, 0))
-		if o := c.binding(); o != nil {
-			o.end(cmp.Or(e.notice, errEnded))
-		}
+	if c.in.stop(e) {
+		c.ops.endBind(cmp.Or(e.notice, errEnded))
 	}
 }
 
 // end ends the connection. The reader calls it with the error of next or handle.
 func (c *conn) end(err error) {
-	e := c.ending.Load()
+	e := c.in.ending.Load()
 	if e == nil {
 		e = endingOf(err)
 	}
@@ -90,7 +84,7 @@ func (c *conn) end(err error) {
 	if e.failure != "" {
 		c.server.options().Traffic.Failed(e.failure)
 	}
-	c.drain(e)
+	c.ops.drain(e)
 	c.cancel(e.cause())
 	c.out.seal(e.notice)
 	if c.tls != nil {
@@ -100,8 +94,8 @@ func (c *conn) end(err error) {
 		linger(c.nc.Conn)
 	}
 	c.nc.Close()
-	c.workers.Wait()
-	c.forget()
+	c.ops.workers.Wait()
+	c.in.forget()
 	c.closeSession()
 	c.server.removeConn(c)
 }
@@ -111,27 +105,6 @@ func (c *conn) closeSession() {
 	if c.session != nil {
 		c.session.Close()
 	}
-}
-
-// drain waits for the running and waiting operations that the ending allows to finish. With
-// cancelSearches, it first abandons the searches. With cancelAll, it waits for nothing
-// and drops the waiting operations. With finishAll, it answers each persistent operation.
-func (c *conn) drain(e *ending) {
-	if e.grace == cancelAll {
-		c.forgetWaiting()
-		return
-	}
-	if e.grace == cancelSearches {
-		c.mu.Lock()
-		for _, o := range c.ops {
-			if _, ok := o.message.Request.(*op.Search); ok {
-				o.stop(abandoned)
-			}
-		}
-		c.mu.Unlock()
-	}
-	c.endPersistent(cmp.Or(e.answer, e.notice))
-	c.workers.Wait()
 }
 
 // endingOf returns the ending for an error of next or handle.

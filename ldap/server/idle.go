@@ -68,9 +68,10 @@ func (s *Server) reapIdle(now time.Time) {
 // reapIfIdle ends the connection if it has been idle, unbound or blocked in a write for
 // too long. patience is the longest time that a write to the client may take.
 func (c *conn) reapIfIdle(now time.Time, patience time.Duration) {
-	requests, writes := c.requests.Load(), c.nc.writes.Load()
+	requests, writes := c.in.requests.Load(), c.nc.writes.Load()
 	still := c.idle.requests.observe(requests, now)
-	outstanding, binding := c.outstanding()
+	outstanding, binding := c.ops.busy()
+	// While a Bind runs, nobody reads, so nobody else notices that the client has gone.
 	if binding != nil && binding == c.idle.binding && peer.Gone(c.nc.Conn) {
 		binding.stop(abandoned)
 	}
@@ -89,12 +90,4 @@ func (c *conn) reapIfIdle(now time.Time, patience time.Duration) {
 		c.stop(slowEnd)
 		c.nc.Close() // ends the write
 	}
-}
-
-// outstanding reports whether any operation is outstanding. It returns the Bind, if it is one.
-// While a Bind runs, nobody reads, so the reaper looks whether the client has gone.
-func (c *conn) outstanding() (bool, *operation) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.ops) > 0, c.binding()
 }

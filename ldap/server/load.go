@@ -49,23 +49,5 @@ func (c *conn) addTo(l *monitor.Load, of *monitor.ListenerLoad) {
 	if c.nc.writes.Load()%2 == 1 {
 		l.Writing++
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.ops) > 0 {
-		l.Busy++
-	}
-	if len(c.waiting.ops) > 0 {
-		l.Blocked++
-	}
-	for _, o := range c.ops {
-		k := monitor.OperationOf(o.message.Request)
-		switch {
-		case o.stays:
-			of.Persistent++
-		case slices.Contains(c.waiting.ops, o):
-			l.Waiting[k]++
-		default:
-			l.Running[k]++
-		}
-	}
+	c.ops.addTo(l, of)
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"sync/atomic"
 
-	"github.com/seed-4dac0d86/ldapd/ldap/ber"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/ldap/wire"
 )
@@ -32,23 +31,29 @@ func (b *budget) take(n, most int64) bool {
 	return false
 }
 
+// An allowance is what one connection has drawn from the budget of its server.
+type allowance struct {
+	server *Server
+	drawn  budget
+}
+
 // draw takes memory from the budget, or returns why it cannot. The caller must call giveBack.
-func (c *conn) draw(n int64) *op.Result {
-	o := c.server.options()
-	if !c.memory.take(n, o.share()) {
+func (a *allowance) draw(n int64) *op.Result {
+	o := a.server.options()
+	if !a.drawn.take(n, o.share()) {
 		return op.Errorf(op.AdminLimitExceeded, "the requests and answers of this connection would take more than %d octets of memory: ask for less, or for one thing after the other", o.share())
 	}
-	if !c.server.memory.take(n, o.Memory) {
-		c.memory.used.Add(-n)
+	if !a.server.memory.take(n, o.Memory) {
+		a.drawn.used.Add(-n)
 		return op.Errorf(op.Busy, "the requests and answers of all clients take as much memory as the server has for them: try again later")
 	}
 	return nil
 }
 
-func (c *conn) giveBack(n int64) {
+func (a *allowance) giveBack(n int64) {
 	if n != 0 {
-		c.memory.used.Add(-n)
-		c.server.memory.used.Add(-n)
+		a.drawn.used.Add(-n)
+		a.server.memory.used.Add(-n)
 	}
 }
 
@@ -56,50 +61,16 @@ func (c *conn) giveBack(n int64) {
 // message.
 func (o *Options) share() int64 { return min(o.Memory, max(o.Memory/4, 2*int64(o.MaxMessage))) }
 
-// drawMessage draws memory for the message that the reader reads.
-func (c *conn) drawMessage(n int) *op.Result {
-	r := c.draw(int64(n))
-	if r == nil {
-		c.drawn += int64(n)
-	}
-	return r
-}
-
-// forget gives back the memory of the message that was read last, unless an operation has it.
-func (c *conn) forget() {
-	c.giveBack(c.drawn)
-	c.drawn = 0
-}
-
-// drawParts draws memory for the parts into which a message will be decoded.
-func (c *conn) drawParts(b []byte) error {
-	if len(b) <= smallSize {
-		return nil
-	}
-	if r := c.drawMessage(partSize * ber.Count(b)); r != nil {
-		return refused(b, r)
-	}
-	return nil
-}
-
-// refused returns the refusal of a message of which the beginning is known.
-func refused(b []byte, r *op.Result) error {
-	if m := wire.Head(b); m != nil {
-		return &wire.Refusal{Message: m, Result: r}
-	}
-	return &wire.Error{Err: r}
-}
-
 var _ op.Drawer = (*sink)(nil)
 
 // Draw implements op.Drawer.
 func (s *sink) Draw(n int64) error {
 	if n < 0 {
-		s.conn.giveBack(-n)
+		s.conn.memory.giveBack(-n)
 		s.drawn += n
 		return nil
 	}
-	if r := s.conn.draw(n); r != nil {
+	if r := s.conn.memory.draw(n); r != nil {
 		return r
 	}
 	s.drawn += n
@@ -113,7 +84,7 @@ func (s *sink) room(e *op.SearchEntry) (int64, error) {
 	if n <= smallAnswer {
 		return 0, nil
 	}
-	if r := s.conn.draw(n); r != nil {
+	if r := s.conn.memory.draw(n); r != nil {
 		return 0, r
 	}
 	return n, nil

@@ -39,14 +39,14 @@ type operation struct {
 	message *op.Message
 	octets  int          // octets of the message
 	drawn   int64        // memory drawn for the message and the operation
-	left    bool         // a goroutine other than the reader runs it; guarded by conn.mu
+	left    bool         // a goroutine other than the reader runs it; guarded by conn.ops.mu
 	done    bool         // answered; guarded by conn.out.mu
 	sent    atomic.Bool  // like done, but needs no lock: the client may have its answer
 	gaveUp  bool         // answered with canceled; guarded by conn.out.mu
-	stays   bool         // persistent: Persist was called; guarded by conn.mu
+	stays   bool         // persistent: Persist was called; guarded by conn.ops.mu
 	state   atomic.Int32 // wanted, canceled, abandoned or stopped
 	notice  *op.Result   // the answer if the operation is stopped; set before state
-	// canceler is the Cancel that waits for this operation; guarded by conn.mu.
+	// canceler is the Cancel that waits for this operation; guarded by conn.ops.mu.
 	canceler *operation
 
 	mu     sync.Mutex
@@ -136,7 +136,7 @@ func (s *sink) Entry(e *op.SearchEntry) error {
 	if err != nil {
 		return err
 	}
-	defer s.conn.giveBack(n)
+	defer s.conn.memory.giveBack(n)
 	out := &s.conn.out
 	out.mu.Lock()
 	defer out.mu.Unlock()

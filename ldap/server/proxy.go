@@ -20,15 +20,15 @@ func (c *conn) proxied() error {
 	if !c.server.isProxy(addressOf(c.info.Addr)) {
 		return nil
 	}
-	c.deadline(time.Now().Add(c.server.options().HandshakeTimeout))
-	defer c.deadline(time.Time{})
-	if _, err := c.in.Peek(1); errors.Is(err, io.EOF) {
+	c.in.deadline(time.Now().Add(c.server.options().HandshakeTimeout))
+	defer c.in.deadline(time.Time{})
+	if _, err := c.in.from.Peek(1); errors.Is(err, io.EOF) {
 		return err // only a check whether the port is open
 	}
-	if err := c.readMuch(); err != nil { // a header may be long
+	if err := c.in.readMuch(); err != nil { // a header may be long
 		return err
 	}
-	header, err := proxyproto.Read(c.in)
+	header, err := proxyproto.Read(c.in.from)
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = fmt.Errorf("it took longer than %v", c.server.options().HandshakeTimeout)

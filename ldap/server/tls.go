@@ -55,28 +55,16 @@ func (c *conn) refuseTLS(m *op.Message) *op.Result {
 		return op.Errorf(op.ProtocolError, "StartTLS takes no value")
 	case c.tls != nil:
 		return op.Errorf(op.OperationsError, "TLS is in use already")
-	case c.anyWanted():
+	case c.ops.anyWanted():
 		return op.Errorf(op.OperationsError, "other operations are outstanding")
 	// Octets in clear after the request may come from anybody. If TLS began now, they
 	// would count as sent over TLS. So StartTLS is refused, and these octets are read as
 	// requests in clear.
-	case c.unread() > 0:
+	case c.in.unread() > 0:
 		return op.Errorf(op.OperationsError, "more data was sent before StartTLS was answered")
 	}
-	c.workers.Wait() // abandoned operations may still run
+	c.ops.workers.Wait() // abandoned operations may still run
 	return nil
-}
-
-// anyWanted reports whether the client waits for any operation.
-func (c *conn) anyWanted() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, o := range c.ops {
-		if o.state.Load() != abandoned {
-			return true
-		}
-	}
-	return false
 }
 
 // handshake performs the TLS handshake. Nothing can be written until the handshake is
@@ -84,13 +72,13 @@ func (c *conn) anyWanted() bool {
 func (c *conn) handshake() error {
 	config := c.server.options().TLS()
 	t := tls.Server(&c.nc, config)
-	c.nc.ahead = c.readFrom(t) // octets that follow a PROXY header
+	c.nc.ahead = c.in.readFrom(t) // octets that follow a PROXY header
 	c.out.secure(nil, errNoTLS)
-	c.deadline(time.Now().Add(c.server.options().HandshakeTimeout))
+	c.in.deadline(time.Now().Add(c.server.options().HandshakeTimeout))
 	if err := onOtherStack(t.Handshake); err != nil {
 		return c.handshakeFailed(err)
 	}
-	c.deadline(time.Time{})
+	c.in.deadline(time.Time{})
 	state := stateOf(t, config)
 	c.server.options().Traffic.Handshake(tls.VersionName(state.Version), "success")
 	c.info.secured.Store(&secured{state, config.Certificates[0].Leaf})

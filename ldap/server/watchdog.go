@@ -57,16 +57,7 @@ func (c *conn) arm() {
 // buffered output. tick does not wait, because other connections wait for their ticks.
 func (c *conn) tick() {
 	c.armed.Store(false)
-	c.mu.Lock()
-	stuck := c.inline != nil && c.inline == c.seen
-	if stuck {
-		c.inline.left = true
-		c.inline = nil
-		c.workers.Add(1)
-	}
-	c.seen = c.inline
-	again := c.inline != nil
-	c.mu.Unlock()
+	stuck, again := c.ops.tick()
 	if stuck {
 		go c.read()
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/go-ldap/ldap/v3"
 
@@ -16,103 +14,69 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/changestream"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/pause"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-// A Difference is an entry that differs between the server and the directory.
-type Difference struct {
-	Name       string
-	Here       bool     // the directory has the entry
-	There      bool     // the server has the entry
-	Attributes []string // if both have it: the attributes that differ
-	Why        string   // if only the server has it: why the directory refuses the entry, or ""
-	id         entry.ID
+// A comparison compares the directory with the server. Then it can compare again the entries that
+// differ or were changed, and can copy them.
+type comparison struct {
+	m      *Move
+	report *Report
+	// Entries that were changed after the revision checked have to be compared again.
+	checked table.Revision
 }
 
-func (d *Difference) String() string {
-	switch {
-	case !d.There:
-		return "here only: " + d.Name
-	case !d.Here && d.Why != "":
-		return "there only: " + d.Name + ": " + d.Why
-	case !d.Here:
-		return "there only: " + d.Name
-	}
-	return "different: " + d.Name + ": " + strings.Join(d.Attributes, ", ")
+func newComparison(m *Move) *comparison {
+	s := state.Newest(m.p)
+	defer s.Close()
+	return &comparison{m, &Report{}, s.Revision()}
 }
 
-// A Report is the result of a comparison.
-type Report struct {
-	Both        int // entries that both the directory and the server have
-	Differences []*Difference
-}
-
-// Counts returns three numbers of entries: those that only the directory has, those that only
-// the server has, and those that differ.
-func (r *Report) Counts() (here, there, different int) {
-	for _, d := range r.Differences {
-		switch {
-		case !d.There:
-			here++
-		case !d.Here:
-			there++
-		default:
-			different++
-		}
-	}
-	return here, there, different
-}
-
-func (r *Report) String() string {
-	here, there, different := r.Counts()
-	return fmt.Sprintf("%d entries on both, %d here only, %d there only, %d different", r.Both, here, there, different)
-}
-
-// Compare compares the directory with the server. An entry that differs is read again from
-// the directory and the server, up to tries times, because it may have been changed between
-// the two reads.
-func (m *Move) Compare(ctx context.Context, tries int) (*Report, error) {
-	r := &Report{}
-	for _, base := range m.src.Bases {
-		if err := m.compareTree(ctx, base, r); err != nil {
-			return nil, err
+// all compares all entries. An entry that differs is read again from the directory and the server,
+// up to tries times, because it may have been changed between the two reads.
+func (x *comparison) all(ctx context.Context, tries int) error {
+	for _, base := range x.m.link.src.Bases {
+		if err := x.compareTree(ctx, base); err != nil {
+			return err
 		}
 	}
 	for range tries {
-		if len(r.Differences) == 0 {
+		if len(x.report.Differences) == 0 {
 			break
 		}
-		if err := pause.For(ctx, m.o.Every/8); err != nil {
-			return nil, err
+		if err := pause.For(ctx, x.m.o.Every/8); err != nil {
+			return err
 		}
-		if err := m.recheck(ctx, r); err != nil {
-			return nil, err
+		if err := x.recheck(ctx); err != nil {
+			return err
 		}
 	}
-	return r, m.explain(ctx, r)
+	return x.explain(ctx)
 }
 
 // compareTree compares a subtree. It needs 16 octets of memory for each entry.
-func (m *Move) compareTree(ctx context.Context, base string, r *Report) error {
-	s := state.Newest(m.p)
+func (x *comparison) compareTree(ctx context.Context, base string) error {
+	s := state.Newest(x.m.p)
 	defer s.Close()
 	var seen []entry.ID
-	inner := m.src.inner(base)
-	err := m.ask.All(ctx, base, wanted, func(e *ldap.Entry) error {
-		for _, id := range m.ask.ids(e) {
-			if c, err := m.translation().translate(e); err == nil && id != c.id {
-				m.others[id] = c.id
+	inner := x.m.link.src.inner(base)
+	err := x.m.link.ask.All(ctx, base, wanted, func(e *ldap.Entry) error {
+		for _, id := range x.m.link.ask.ids(e) {
+			if theirs, err := x.m.translation().translate(e); err == nil {
+				x.m.ids.add(id, theirs.id)
 			}
 		}
 		if within(e.DN, inner) {
 			return nil
 		}
-		d, id, err := m.compare(ctx, s, e)
+		d, id, err := x.compare(ctx, s, e)
 		if err != nil {
 			return err
 		}
@@ -120,59 +84,41 @@ func (m *Move) compareTree(ctx context.Context, base string, r *Report) error {
 			seen = append(seen, id)
 		}
 		if d == nil || d.Here {
-			r.Both++
+			x.report.Both++
 		}
 		if d != nil {
-			r.Differences = append(r.Differences, d)
+			x.report.Differences = append(x.report.Differences, d)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	m.mapped = len(m.src.Bases) == 1
+	x.m.ids.complete = len(x.m.link.src.Bases) == 1
 	slices.SortFunc(seen, compareIDs)
-	return m.onlyHere(ctx, s, base, seen, r)
+	return x.onlyHere(ctx, s, base, seen)
 }
 
 // onlyHere adds to the report the entries of a subtree that the server does not have.
-func (m *Move) onlyHere(ctx context.Context, s *partition.Snapshot, base string, seen []entry.ID, r *Report) error {
-	inner := m.src.inner(base)
-	for x, err := range entriesBelow(ctx, s, base) {
+func (x *comparison) onlyHere(ctx context.Context, s *partition.Snapshot, base string, seen []entry.ID) error {
+	inner := x.m.link.src.inner(base)
+	for e, err := range entriesBelow(ctx, s, base) {
 		if err != nil {
 			return err
 		}
-		if !has(seen, x.ID) && !within(x.Name.String(), inner) {
-			r.Differences = append(r.Differences, &Difference{Name: x.Name.String(), Here: true, id: x.ID})
+		if !has(seen, e.ID) && !within(e.Name.String(), inner) {
+			x.report.Differences = append(x.report.Differences, &Difference{Name: e.Name.String(), Here: true, id: e.ID})
 		}
 	}
 	return nil
 }
 
-// entriesBelow streams the entries of a subtree, or none if there is no such subtree. From an
-// entry with very many values it reads only modifyTimestamp.
-func entriesBelow(ctx context.Context, s *partition.Snapshot, base string) iter.Seq2[*partition.Result, error] {
-	none := func(func(*partition.Result, error) bool) {}
-	name, err := dn.Parse(base)
-	if err == nil {
-		var at partition.Located
-		if at, err = s.Find(ctx, name); err == nil {
-			return search.Search(ctx, s, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True),
-				Only: []*schema.AttributeType{s.Schema().Attribute(modifyTimestamp)}})
-		}
-	}
-	if partition.Is(err, partition.NoSuchEntry) {
-		return none
-	}
-	return func(yield func(*partition.Result, error) bool) { yield(nil, err) }
-}
-
 // compare compares an entry of the server with the directory's entry. The first result is the
 // difference, or nil if the two entries are equal. The second result is the id of the
 // directory's entry, or entry.Root if the directory does not have the entry.
-func (m *Move) compare(ctx context.Context, s *partition.Snapshot, e *ldap.Entry) (*Difference, entry.ID, error) {
+func (x *comparison) compare(ctx context.Context, s *partition.Snapshot, e *ldap.Entry) (*Difference, entry.ID, error) {
 	d := &Difference{Name: e.DN, There: true}
-	c, err := m.translation().translate(e)
+	c, err := x.m.translation().translate(e)
 	if err != nil {
 		d.Why = err.Error()
 		return d, entry.Root, nil
@@ -201,6 +147,305 @@ func (m *Move) compare(ctx context.Context, s *partition.Snapshot, e *ldap.Entry
 		d = nil
 	}
 	return d, at.ID, nil
+}
+
+// recheck compares the entries of the report again, and removes those that are now equal.
+func (x *comparison) recheck(ctx context.Context) error {
+	s := state.Newest(x.m.p)
+	defer s.Close()
+	var still []*Difference
+	for _, d := range x.report.Differences {
+		now, both, err := x.compareAgain(ctx, s, d)
+		if err != nil {
+			return err
+		}
+		if both && !(d.Here && d.There) {
+			x.report.Both++
+		} else if !both && d.Here && d.There {
+			x.report.Both--
+		}
+		if now != nil {
+			still = append(still, now)
+		}
+	}
+	x.report.Differences = still
+	return nil
+}
+
+// compareAgain compares one entry again, and reports whether both the directory and the
+// server have the entry now.
+func (x *comparison) compareAgain(ctx context.Context, s *partition.Snapshot, d *Difference) (now *Difference, both bool, err error) {
+	e, err := x.now(ctx, d)
+	if err != nil {
+		return nil, false, err
+	}
+	if e != nil {
+		if now, _, err = x.compare(ctx, s, e); err == nil && now != nil {
+			now, err = x.tryName(ctx, s, now)
+		}
+		return now, err == nil && (now == nil || now.Here), err
+	}
+	at, err := byID(ctx, s, d.id)
+	if err != nil || at.ID == entry.Root {
+		return nil, false, err // neither the directory nor the server has the entry
+	}
+	return &Difference{Name: at.Name.String(), Here: true, id: d.id}, false, nil
+}
+
+// tryName checks a difference in the name of an entry. It asks the server for the entry
+// by the name that the directory has. If the server finds the entry by that name, tryName
+// removes the name from the difference. It returns the rest, or nil if nothing else
+// differs. The reason is that 389 has been seen to show an entry below the old name of
+// its parent after the parent was renamed.
+func (x *comparison) tryName(ctx context.Context, s *partition.Snapshot, d *Difference) (*Difference, error) {
+	i := slices.Index(d.Attributes, itsName)
+	if i < 0 {
+		return d, nil
+	}
+	at, err := byID(ctx, s, d.id)
+	if err != nil || at.ID == entry.Root {
+		return d, err
+	}
+	e, err := x.m.link.ask.read(ctx, at.Name.String())
+	if err != nil || e == nil {
+		return d, err
+	}
+	if c, err := x.m.translation().translate(e); err != nil || c.id != d.id {
+		return d, nil
+	}
+	if d.Attributes = slices.Delete(d.Attributes, i, i+1); len(d.Attributes) == 0 {
+		return nil, nil
+	}
+	return d, nil
+}
+
+// itsName is what Difference.Attributes contains if the names of the entry differ.
+const itsName = "its name"
+
+// The method "now" reads the current form of a difference's entry from the server.
+func (x *comparison) now(ctx context.Context, d *Difference) (*ldap.Entry, error) {
+	e, err := x.m.link.ask.read(ctx, d.Name)
+	if err != nil || d.id == entry.Root {
+		return e, err
+	}
+	if e != nil {
+		if c, err := x.m.translation().translate(e); err == nil && (c.id == d.id || c.id == entry.Root) {
+			return e, nil
+		}
+	}
+	return x.m.link.ask.find(ctx, d.id.String())
+}
+
+// explain adds, to each difference about an entry that only the server has, the reason why
+// the directory refuses the entry.
+func (x *comparison) explain(ctx context.Context) error {
+	for _, d := range x.report.Differences {
+		if d.Here || d.Why != "" {
+			continue
+		}
+		e, err := x.m.link.ask.read(ctx, d.Name)
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			continue // the server has deleted the entry since
+		}
+		c, err := x.m.translation().translate(e)
+		if err != nil {
+			continue
+		}
+		_, err = write.Update(ctx, x.m.p, x.m.o.By, func(tx *partition.Tx) error {
+			if _, err := put(ctx, tx, c); err != nil {
+				return err
+			}
+			return errNothing
+		})
+		switch {
+		case errors.Is(err, errNothing):
+		case partition.Is(err, partition.NoSuchEntry):
+			d.Why = "the entry above it is left out"
+		case isRefusal(err):
+			d.Why = err.Error()
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// compareChanged compares the entries that were changed by commits after x.checked. It adds to the
+// report the entries that differ.
+func (x *comparison) compareChanged(ctx context.Context) error {
+	s := state.Newest(x.m.p)
+	defer s.Close()
+	known := map[entry.ID]bool{}
+	for _, d := range x.report.Differences {
+		known[d.id] = true
+	}
+	for c, err := range changestream.ShownAfter(ctx, s, x.checked) {
+		if err != nil {
+			return err
+		}
+		for _, id := range c.IDs {
+			if known[id] {
+				continue
+			}
+			known[id] = true
+			if err := x.compareID(ctx, s, id); err != nil {
+				return err
+			}
+		}
+	}
+	x.checked = s.Revision()
+	return nil
+}
+
+// compareRefused compares the entries that the directory has refused. It adds to the report the
+// entries that differ.
+func (x *comparison) compareRefused(ctx context.Context) error {
+	s := state.Newest(x.m.p)
+	defer s.Close()
+	for u := range x.m.left.refused {
+		if slices.ContainsFunc(x.report.Differences, func(d *Difference) bool {
+			return u.id != entry.Root && d.id == u.id || u.name != "" && d.Name == u.name
+		}) {
+			continue
+		}
+		if u.name == "" {
+			if err := x.compareID(ctx, s, u.id); err != nil {
+				return err
+			}
+			continue
+		}
+		d, _, err := x.compareAgain(ctx, s, &Difference{Name: u.name, id: u.id})
+		if err != nil {
+			return err
+		}
+		if d != nil {
+			x.report.Differences = append(x.report.Differences, d)
+		}
+	}
+	return nil
+}
+
+// compareID compares one entry of the directory with the server's entry. If the directory
+// no longer has the entry, compareID looks for the id at the server.
+func (x *comparison) compareID(ctx context.Context, s *partition.Snapshot, id entry.ID) error {
+	if id == entry.Root {
+		return nil
+	}
+	at, err := byID(ctx, s, id)
+	if err != nil {
+		return err
+	}
+	if at.ID == entry.Root {
+		e, err := x.m.link.ask.find(ctx, id.String())
+		if err != nil || e == nil {
+			return err
+		}
+		d, _, err := x.compare(ctx, s, e)
+		if err == nil && d != nil {
+			x.report.Differences = append(x.report.Differences, d)
+		}
+		return err
+	}
+	if !within(at.Name.String(), x.m.link.src.Bases) {
+		return nil
+	}
+	d, _, err := x.compareAgain(ctx, s, &Difference{Name: at.Name.String(), id: id})
+	if err == nil && d != nil {
+		x.report.Differences = append(x.report.Differences, d)
+	}
+	return err
+}
+
+// mend copies the entries of the report from the server, except those that the directory
+// refuses, and compares them again. It repeats this as long as the number of differences
+// falls, because an entry may be accepted only after another entry was copied.
+func (x *comparison) mend(ctx context.Context) error {
+	for before := len(x.report.Differences) + 1; 0 < len(x.report.Differences) && len(x.report.Differences) < before; {
+		before = len(x.report.Differences)
+		for _, d := range x.report.Differences {
+			if err := x.copyAgain(ctx, d); err != nil {
+				return err
+			}
+		}
+		if err := x.recheck(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyAgain copies the entry of a difference from the server, or deletes it if the server
+// no longer has it.
+func (x *comparison) copyAgain(ctx context.Context, d *Difference) error {
+	e, err := x.now(ctx, d)
+	if err != nil {
+		return err
+	}
+	a := action{del: d.id}
+	if e != nil {
+		if a.put, err = x.m.translation().translate(e); err != nil {
+			return nil
+		}
+	}
+	return x.m.writer.apply(ctx, []action{a}, nil)
+}
+
+// missed finds the changes that the server has not reported although the directory has caught
+// up: it compares the ids, names, and modifyTimestamps of all entries. It copies or deletes
+// the entries that differ. It adds refused entries to the report. 389 has been
+// seen to omit entries that were added, renamed or deleted, both in a content synchronization and in
+// a search of all entries.
+func (x *comparison) missed(ctx context.Context) error {
+	known := map[entry.ID]bool{}
+	for u := range x.m.left.refused {
+		known[u.id] = true
+	}
+	for _, d := range x.report.Differences {
+		known[d.id] = true
+	}
+	found := &comparison{m: x.m, report: &Report{}}
+	for _, base := range x.m.link.src.Bases {
+		l := &lister{m: x.m, base: base}
+		ds, err := l.missed(ctx, known)
+		if err != nil {
+			return err
+		}
+		found.report.Differences = append(found.report.Differences, ds...)
+	}
+	n := len(found.report.Differences)
+	if n == 0 {
+		return nil
+	}
+	if err := found.mend(ctx); err != nil {
+		return err
+	}
+	x.m.o.Note(fmt.Sprintf("%s has not reported %d changes: they were found by a comparison of the names and times of all entries", x.m.link.src.Remote.URL, n))
+	x.report.Differences = append(x.report.Differences, found.report.Differences...)
+	return x.mend(ctx) // entries in x.report may be accepted now, because other entries were copied
+}
+
+// count updates the number of entries that both the directory and the server have,
+// because entries were added and deleted since everything was compared.
+func (x *comparison) count(ctx context.Context) error {
+	s := state.Newest(x.m.p)
+	defer s.Close()
+	here, _, _ := x.report.Counts()
+	x.report.Both = -here
+	for _, base := range x.m.link.src.Bases {
+		inner := x.m.link.src.inner(base)
+		for e, err := range entriesBelow(ctx, s, base) {
+			if err != nil {
+				return err
+			}
+			if !within(e.Name.String(), inner) {
+				x.report.Both++
+			}
+		}
+	}
+	return nil
 }
 
 // sameName reports whether two names name the same entry. It also returns true if a is
@@ -261,129 +506,20 @@ func (d described) keys(values [][]byte) [][]byte {
 	return slices.CompactFunc(keys, bytes.Equal)
 }
 
-// recheck compares the entries of a report again, and removes those that are now equal.
-func (m *Move) recheck(ctx context.Context, r *Report) error {
-	s := state.Newest(m.p)
-	defer s.Close()
-	var still []*Difference
-	for _, d := range r.Differences {
-		now, both, err := m.compareAgain(ctx, s, d)
-		if err != nil {
-			return err
-		}
-		if both && !(d.Here && d.There) {
-			r.Both++
-		} else if !both && d.Here && d.There {
-			r.Both--
-		}
-		if now != nil {
-			still = append(still, now)
+// entriesBelow streams the entries of a subtree, or none if there is no such subtree. From an
+// entry with very many values it reads only modifyTimestamp.
+func entriesBelow(ctx context.Context, s *partition.Snapshot, base string) iter.Seq2[*partition.Result, error] {
+	none := func(func(*partition.Result, error) bool) {}
+	name, err := dn.Parse(base)
+	if err == nil {
+		var at partition.Located
+		if at, err = s.Find(ctx, name); err == nil {
+			return search.Search(ctx, s, partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: filter.Const(filter.True),
+				Only: []*schema.AttributeType{s.Schema().Attribute(modifyTimestamp)}})
 		}
 	}
-	r.Differences = still
-	return nil
+	if partition.Is(err, partition.NoSuchEntry) {
+		return none
+	}
+	return func(yield func(*partition.Result, error) bool) { yield(nil, err) }
 }
-
-// compareAgain compares one entry again, and reports whether both the directory and the
-// server have the entry now.
-func (m *Move) compareAgain(ctx context.Context, s *partition.Snapshot, d *Difference) (now *Difference, both bool, err error) {
-	e, err := m.now(ctx, d)
-	if err != nil {
-		return nil, false, err
-	}
-	if e != nil {
-		if now, _, err = m.compare(ctx, s, e); err == nil && now != nil {
-			now, err = m.tryName(ctx, s, now)
-		}
-		return now, err == nil && (now == nil || now.Here), err
-	}
-	at, err := byID(ctx, s, d.id)
-	if err != nil || at.ID == entry.Root {
-		return nil, false, err // neither the directory nor the server has the entry
-	}
-	return &Difference{Name: at.Name.String(), Here: true, id: d.id}, false, nil
-}
-
-// tryName checks a difference in the name of an entry. It asks the server for the entry
-// by the name that the directory has. If the server finds the entry by that name, tryName
-// removes the name from the difference. It returns the rest, or nil if nothing else
-// differs. The reason is that 389 has been seen to show an entry below the old name of
-// its parent after the parent was renamed.
-func (m *Move) tryName(ctx context.Context, s *partition.Snapshot, d *Difference) (*Difference, error) {
-	i := slices.Index(d.Attributes, itsName)
-	if i < 0 {
-		return d, nil
-	}
-	at, err := byID(ctx, s, d.id)
-	if err != nil || at.ID == entry.Root {
-		return d, err
-	}
-	e, err := m.ask.read(ctx, at.Name.String())
-	if err != nil || e == nil {
-		return d, err
-	}
-	if c, err := m.translation().translate(e); err != nil || c.id != d.id {
-		return d, nil
-	}
-	if d.Attributes = slices.Delete(d.Attributes, i, i+1); len(d.Attributes) == 0 {
-		return nil, nil
-	}
-	return d, nil
-}
-
-// itsName is what Difference.Attributes contains if the names of the entry differ.
-const itsName = "its name"
-
-// The method "now" reads the current form of a difference's entry from the server.
-func (m *Move) now(ctx context.Context, d *Difference) (*ldap.Entry, error) {
-	e, err := m.ask.read(ctx, d.Name)
-	if err != nil || d.id == entry.Root {
-		return e, err
-	}
-	if e != nil {
-		if c, err := m.translation().translate(e); err == nil && (c.id == d.id || c.id == entry.Root) {
-			return e, nil
-		}
-	}
-	return m.ask.find(ctx, d.id.String())
-}
-
-// explain adds, to each difference about an entry that only the server has, the reason why
-// the directory refuses the entry.
-func (m *Move) explain(ctx context.Context, r *Report) error {
-	for _, d := range r.Differences {
-		if d.Here || d.Why != "" {
-			continue
-		}
-		e, err := m.ask.read(ctx, d.Name)
-		if err != nil {
-			return err
-		}
-		if e == nil {
-			continue // the server has deleted the entry since
-		}
-		c, err := m.translation().translate(e)
-		if err != nil {
-			continue
-		}
-		_, err = write.Update(ctx, m.p, m.by, func(tx *partition.Tx) error {
-			if _, err := put(ctx, tx, c); err != nil {
-				return err
-			}
-			return errNothing
-		})
-		switch {
-		case errors.Is(err, errNothing):
-		case partition.Is(err, partition.NoSuchEntry):
-			d.Why = "the entry above it is left out"
-		case isRefusal(err):
-			d.Why = err.Error()
-		default:
-			return err
-		}
-	}
-	return nil
-}
-
-// The function "since" returns the time that has passed since t, rounded for messages.
-func since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Millisecond) }

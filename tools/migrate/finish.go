@@ -6,15 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
-
-	"github.com/seed-4dac0d86/ldapd/partition"
-	"github.com/seed-4dac0d86/ldapd/partition/changestream"
-	"github.com/seed-4dac0d86/ldapd/partition/state"
-	"github.com/seed-4dac0d86/ldapd/schema/entry"
-	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // FinishOptions are the options of Finish.
@@ -38,133 +31,64 @@ func (m *Move) Finish(ctx context.Context, o FinishOptions) (*Report, error) {
 		return nil, err
 	}
 	m.o.Note("caught up")
-	var r *Report
-	var checked table.Revision
+	var c *comparison
 	if err := m.retry(ctx, isCut, func(ctx context.Context) (err error) {
-		if r, checked, err = m.compareLive(ctx); err != nil || len(r.Differences) == 0 {
+		if c, err = m.compareLive(ctx); err != nil || len(c.report.Differences) == 0 {
 			return err
 		}
-		return m.mend(ctx, r)
+		return c.mend(ctx)
 	}); err != nil {
 		return nil, err
 	}
+	r := c.report
 	m.o.Note("compared while clients write there: " + r.String())
-	changed := func(ctx context.Context) (err error) {
-		checked, err = m.compareSince(ctx, checked, r)
-		return err
-	}
 	// Quiet may take hours, and servers close idle connections, so retry connects again.
 	if err := m.whileFollowing(ctx, o.Quiet, func(ctx context.Context) error {
-		return m.retry(ctx, isCut, changed)
+		return m.retry(ctx, isCut, c.compareChanged)
 	}); err != nil {
 		return nil, err
 	}
 	begun := time.Now()
-	if err := m.reconnect(ctx, 0); err != nil {
+	if err := m.link.reconnect(ctx, 0); err != nil {
 		return nil, err
 	}
 	if err := m.CatchUp(ctx); err != nil {
 		return nil, err
 	}
 	if err := m.retry(ctx, isCut, func(ctx context.Context) error {
-		if err := changed(ctx); err != nil {
-			return err
+		for _, step := range []func(context.Context) error{c.compareChanged, c.compareRefused, c.mend, c.missed, c.explain} {
+			if err := step(ctx); err != nil {
+				return err
+			}
 		}
-		if err := m.compareRefused(ctx, r); err != nil {
-			return err
-		}
-		if err := m.mend(ctx, r); err != nil {
-			return err
-		}
-		if err := m.missed(ctx, r); err != nil {
-			return err
-		}
-		return m.explain(ctx, r)
+		return nil
 	}); err != nil {
 		return nil, err
 	}
 	if len(r.Differences) > 0 && !o.Different {
-		return r, errors.Join(m.count(ctx, r), ErrDifferent)
+		return r, errors.Join(c.count(ctx), ErrDifferent)
 	}
-	if err := m.end(ctx); err != nil {
+	if err := m.place.end(ctx); err != nil {
 		return r, err
 	}
 	m.o.Note(fmt.Sprintf("open for updates %s after the last one there", since(begun)))
-	return r, m.count(ctx, r)
+	return r, c.count(ctx)
 }
 
-// count updates the number of entries that both the directory and the server have,
-// because entries were added and deleted since everything was compared.
-func (m *Move) count(ctx context.Context, r *Report) error {
-	s := state.Newest(m.p)
-	defer s.Close()
-	here, _, _ := r.Counts()
-	r.Both = -here
-	for _, base := range m.src.Bases {
-		inner := m.src.inner(base)
-		for x, err := range entriesBelow(ctx, s, base) {
-			if err != nil {
-				return err
-			}
-			if !within(x.Name.String(), inner) {
-				r.Both++
-			}
-		}
-	}
-	return nil
+// Compare compares the directory with the server. An entry that differs is read again from
+// the directory and the server, up to tries times, because it may have been changed between
+// the two reads.
+func (m *Move) Compare(ctx context.Context, tries int) (*Report, error) {
+	c := newComparison(m)
+	return c.report, c.all(ctx, tries)
 }
 
 // compareLive compares everything while clients write to the server and the directory follows.
-// It also returns a revision. Entries that were changed after this revision have to be
-// compared again.
-func (m *Move) compareLive(ctx context.Context) (r *Report, checked table.Revision, err error) {
-	checked = m.revision()
-	clear(m.refused)
-	err = m.whileFollowing(ctx, func(ctx context.Context) error {
-		r, err = m.Compare(ctx, 3)
-		return err
-	}, func(context.Context) error { return nil })
-	return r, checked, err
-}
-
-// mend copies the entries of a report from the server, except those that the directory
-// refuses, and compares them again. It repeats this as long as the number of differences
-// falls, because an entry may be accepted only after another entry was copied.
-func (m *Move) mend(ctx context.Context, r *Report) error {
-	for before := len(r.Differences) + 1; 0 < len(r.Differences) && len(r.Differences) < before; {
-		before = len(r.Differences)
-		for _, d := range r.Differences {
-			if err := m.copyAgain(ctx, d); err != nil {
-				return err
-			}
-		}
-		if err := m.recheck(ctx, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// copyAgain copies the entry of a difference from the server, or deletes it if the server
-// no longer has it.
-func (m *Move) copyAgain(ctx context.Context, d *Difference) error {
-	e, err := m.now(ctx, d)
-	if err != nil {
-		return err
-	}
-	a := action{del: d.id}
-	if e != nil {
-		if a.put, err = m.translation().translate(e); err != nil {
-			return nil
-		}
-	}
-	return m.apply(ctx, []action{a}, nil)
-}
-
-func (m *Move) revision() table.Revision {
-	s := state.Newest(m.p)
-	defer s.Close()
-	return s.Revision()
+func (m *Move) compareLive(ctx context.Context) (*comparison, error) {
+	c := newComparison(m)
+	clear(m.left.refused)
+	return c, m.whileFollowing(ctx, func(ctx context.Context) error { return c.all(ctx, 3) },
+		func(context.Context) error { return nil })
 }
 
 // whileFollowing calls do, and lets a second Move follow the server meanwhile. It calls idle
@@ -185,20 +109,21 @@ func (m *Move) whileFollowing(ctx context.Context, do, idle func(context.Context
 	})
 	done := make(chan error, 1)
 	wg.Go(func() { done <- do(following) })
-	err = m.idle(following, done, idle)
+	err = wait(following, done, idle)
 	stop(errStopped)
 	wg.Wait()
-	m.again = f.again
-	maps.Copy(m.others, f.others)
-	maps.Copy(m.refused, f.refused)
-	err = cmp.Or(err, m.reload(ctx))
+	m.writer.again = f.writer.again
+	maps.Copy(m.ids.here, f.ids.here)
+	maps.Copy(m.left.refused, f.left.refused)
+	err = cmp.Or(err, m.place.reload(ctx))
 	if cause := context.Cause(following); err == nil && !errors.Is(cause, errStopped) {
 		err = cause
 	}
 	return err
 }
 
-func (m *Move) idle(ctx context.Context, done <-chan error, idle func(context.Context) error) error {
+// wait waits for done, and calls idle every second until then.
+func wait(ctx context.Context, done <-chan error, idle func(context.Context) error) error {
 	for {
 		select {
 		case err := <-done:
@@ -213,107 +138,21 @@ func (m *Move) idle(ctx context.Context, done <-chan error, idle func(context.Co
 	}
 }
 
-// The method "beside" returns a copy of m, with connections of its own, that follows in place
-// of m.
+// second returns a copy of m, with connections of its own, that follows in place of m.
 func (m *Move) second() (*Move, error) {
-	src, err := m.src.Again()
+	src, err := m.link.src.Again()
 	if err != nil {
 		return nil, err
 	}
-	ask, err := src.Again()
+	link, err := newLink(src, &m.o)
 	if err != nil {
 		src.Close()
 		return nil, err
 	}
-	f := *m
-	f.src, f.ask, f.translate = src, ask, nil
-	f.cursor = *m.cursor.clone()
-	f.noted, f.left, f.others, f.refused = maps.Clone(m.noted), maps.Clone(m.left), maps.Clone(m.others), maps.Clone(m.refused)
-	return &f, nil
+	f := &Move{p: m.p, o: m.o, link: link, place: m.place.clone(), left: m.left.clone(), ids: m.ids.clone()}
+	f.writer = writer{m: f, again: m.writer.again}
+	return f, nil
 }
 
-// compareSince compares the entries that were changed by commits after a revision. It adds to
-// a report the entries that differ. It returns the revision up to which all changed entries
-// have been compared.
-func (m *Move) compareSince(ctx context.Context, after table.Revision, r *Report) (table.Revision, error) {
-	s := state.Newest(m.p)
-	defer s.Close()
-	known := map[entry.ID]bool{}
-	for _, d := range r.Differences {
-		known[d.id] = true
-	}
-	for c, err := range changestream.ShownAfter(ctx, s, after) {
-		if err != nil {
-			return after, err
-		}
-		for _, id := range c.IDs {
-			if known[id] {
-				continue
-			}
-			known[id] = true
-			if err := m.compareID(ctx, s, id, r); err != nil {
-				return after, err
-			}
-		}
-	}
-	return s.Revision(), nil
-}
-
-// compareRefused compares the entries that the directory has refused. It adds to a report the
-// entries that differ.
-func (m *Move) compareRefused(ctx context.Context, r *Report) error {
-	s := state.Newest(m.p)
-	defer s.Close()
-	for x := range m.refused {
-		if slices.ContainsFunc(r.Differences, func(d *Difference) bool {
-			return x.id != entry.Root && d.id == x.id || x.name != "" && d.Name == x.name
-		}) {
-			continue
-		}
-		if x.name == "" {
-			if err := m.compareID(ctx, s, x.id, r); err != nil {
-				return err
-			}
-			continue
-		}
-		d, _, err := m.compareAgain(ctx, s, &Difference{Name: x.name, id: x.id})
-		if err != nil {
-			return err
-		}
-		if d != nil {
-			r.Differences = append(r.Differences, d)
-		}
-	}
-	return nil
-}
-
-// compareID compares one entry of the directory with the server's entry. If the directory
-// no longer has the entry, compareID looks for the id at the server.
-func (m *Move) compareID(ctx context.Context, s *partition.Snapshot, id entry.ID, r *Report) error {
-	if id == entry.Root {
-		return nil
-	}
-	at, err := byID(ctx, s, id)
-	if err != nil {
-		return err
-	}
-	if at.ID == entry.Root {
-		e, err := m.ask.find(ctx, id.String())
-		if err != nil || e == nil {
-			return err
-		}
-		d, _, err := m.compare(ctx, s, e)
-		if err == nil && d != nil {
-			r.Differences = append(r.Differences, d)
-		}
-		return err
-	}
-	if !within(at.Name.String(), m.src.Bases) {
-		return nil
-	}
-	d, _, err := m.compareAgain(ctx, s, &Difference{Name: at.Name.String(), id: id})
-	if err == nil && d != nil {
-		r.Differences = append(r.Differences, d)
-	}
-	return err
-}
+// The function "since" returns the time that has passed since t, rounded for messages.
+func since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Millisecond) }

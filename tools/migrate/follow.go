@@ -7,24 +7,19 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/seed-4dac0d86/ldapd/store/pause"
 )
-
-// mostWait is the longest time between two attempts to reach a server.
-const mostWait = time.Minute
 
 // Follow copies the changes that are made at the server until ctx ends. It calls caught
 // each time the directory has caught up. If the server cannot be reached, Follow tries
 // again. It returns ErrTaken if another process follows, and ErrEnded if the directory no
 // longer follows.
 func (m *Move) Follow(ctx context.Context, caught func()) error {
-	if len(m.src.Bases) == 1 {
+	if len(m.link.src.Bases) == 1 {
 		return m.persist(ctx, func(ctx context.Context) error {
-			if err := m.synchronize(ctx, m.src.Bases[0], true, caught); err != nil {
+			if err := m.synchronize(ctx, m.link.src.Bases[0], true, caught); err != nil {
 				return err
 			}
-			return m.rest(ctx)
+			return m.link.rest(ctx)
 		})
 	}
 	// One connection cannot wait for changes of several subtrees, so the subtrees are
@@ -35,19 +30,11 @@ func (m *Move) Follow(ctx context.Context, caught func()) error {
 				return err
 			}
 			caught()
-			if err := m.rest(ctx); err != nil {
+			if err := m.link.rest(ctx); err != nil {
 				return err
 			}
 		}
 	})
-}
-
-// rest waits until it is time for the next refresh.
-func (m *Move) rest(ctx context.Context) error {
-	if m.src.synced {
-		return pause.For(ctx, time.Second)
-	}
-	return pause.For(ctx, m.o.Every)
 }
 
 // persist runs fn again and again, and connects again whenever the server is lost.
@@ -86,10 +73,10 @@ func (m *Move) retry(ctx context.Context, again func(error) bool, fn func(contex
 			// Wait even if the synchronization has to begin anew, because a server may
 			// say so each time.
 			wait = min(max(2*wait, m.o.Every/8), mostWait)
-			m.o.Note(fmt.Sprintf("%s: %v; trying again in %s", m.src.Remote.URL, err, wait.Round(time.Millisecond)))
+			m.o.Note(fmt.Sprintf("%s: %v; trying again in %s", m.link.src.Remote.URL, err, wait.Round(time.Millisecond)))
 		}
 		began = begins
-		if err := m.reconnect(ctx, wait); err != nil {
+		if err := m.link.reconnect(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -101,33 +88,12 @@ func (m *Move) begins(err error) bool {
 	switch {
 	case errors.Is(err, errReload):
 		m.o.Note(err.Error() + ": everything is compared")
-	case errors.Is(err, errNoSync) && m.refuses(err):
+	case errors.Is(err, errNoSync) && m.link.refuses(err):
 	default:
 		return false
 	}
-	m.cursor.Cookies = map[string][]byte{}
+	m.place.cursor.Cookies = map[string][]byte{}
 	return true
-}
-
-// reconnect connects again. It tries until it succeeds or ctx ends.
-func (m *Move) reconnect(ctx context.Context, wait time.Duration) error {
-	for {
-		if err := pause.For(ctx, wait); err != nil {
-			return err
-		}
-		src, err := m.src.Again()
-		if err == nil {
-			var ask *Source
-			if ask, err = m.src.Again(); err == nil {
-				m.Close()
-				m.src, m.ask = src, ask
-				return nil
-			}
-			src.Close()
-		}
-		m.o.Note(err.Error())
-		wait = min(2*max(wait, m.o.Every/8), mostWait)
-	}
 }
 
 // CatchUp copies what has changed at the server until now. If the connection is lost,
@@ -137,7 +103,7 @@ func (m *Move) CatchUp(ctx context.Context) error {
 }
 
 func (m *Move) refreshAll(ctx context.Context) error {
-	for _, base := range m.src.Bases {
+	for _, base := range m.link.src.Bases {
 		if err := m.synchronize(ctx, base, false, func() {}); err != nil {
 			return err
 		}
@@ -150,8 +116,8 @@ func (m *Move) refreshAll(ctx context.Context) error {
 // synchronization reports no further changes.
 func (m *Move) synchronize(ctx context.Context, base string, persist bool, caught func()) error {
 	r := &refresh{m: m, base: base}
-	cookie := m.cursor.Cookies[base]
-	if m.cursor.Ahead[base] {
+	cookie := m.place.cursor.Cookies[base]
+	if m.place.cursor.Ahead[base] {
 		cookie = nil // without a cookie, everything is compared
 	}
 	if err := r.list(ctx, cookie); err != nil {
@@ -164,7 +130,7 @@ func (m *Move) synchronize(ctx context.Context, base string, persist bool, caugh
 	var lost error
 	wg.Go(func() {
 		defer close(queue)
-		lost = m.src.events(ctx, base, cookie, persist, func(ev *event) error {
+		lost = m.link.src.events(ctx, base, cookie, persist, func(ev *event) error {
 			select {
 			case queue <- ev:
 				return nil

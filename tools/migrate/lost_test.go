@@ -32,7 +32,7 @@ func (o *old) following() *moving {
 // event returns an event with the current form of an entry.
 func (o *old) event(m *moving, name string) *event {
 	o.t.Helper()
-	e, err := m.src.read(context.Background(), name)
+	e, err := m.link.src.read(context.Background(), name)
 	must(o.t, err)
 	c, err := m.translation().translate(e)
 	must(o.t, err)
@@ -43,12 +43,12 @@ func (o *old) event(m *moving, name string) *event {
 func (o *old) cookie() []byte {
 	o.t.Helper()
 	m := o.following()
-	return m.cursor.Cookies[suffix]
+	return m.place.cursor.Cookies[suffix]
 }
 
 // TestBatchLost loses a batch whose last event has a cookie. In one case the context ends
 // before the commit. In the other case the directory refuses the batch, and then the connection
-// Move.ask is lost. The next refresh must copy the changes of the batch.
+// link.ask is lost. The next refresh must copy the changes of the batch.
 func TestBatchLost(t *testing.T) {
 	for _, lost := range []string{"context", "connection"} {
 		t.Run(lost, func(t *testing.T) {
@@ -63,13 +63,13 @@ func TestBatchLost(t *testing.T) {
 				batch = slices.Insert(batch, 0, o.event(m, "ou=new,"+suffix))
 				cancel()
 			} else {
-				m.ask.Close()
+				m.link.ask.Close()
 			}
 			r := &refresh{m: m.Move, base: suffix, done: true}
 			if err := r.take(ctx, batch); err == nil {
 				t.Fatal("the batch was copied")
 			}
-			must(t, m.reconnect(context.Background(), 0))
+			must(t, m.link.reconnect(context.Background(), 0))
 			must(t, m.CatchUp(context.Background()))
 			m.differences(o)
 		})
@@ -86,7 +86,7 @@ func TestDisplacedAndKilled(t *testing.T) {
 	people := o.event(m, "ou=people,"+suffix)
 	name, err := dn.Parse("ou=people," + suffix)
 	must(t, err)
-	must(t, m.displace(ctx, &occupied{people.id, name}, entry.NewID(), map[entry.ID]bool{people.id: true}))
+	must(t, m.writer.displace(ctx, &occupied{people.id, name}, entry.NewID(), map[entry.ID]bool{people.id: true}))
 	next := o.move(m.p)
 	must(t, next.Resume(ctx))
 	must(t, next.CatchUp(ctx))
@@ -108,7 +108,7 @@ func TestBelowItsOldName(t *testing.T) {
 		must(t, o.conn.ModifyDN(ldap.NewModifyDNRequest("ou=b,"+suffix, "ou=b", true, "ou=a,"+suffix)))
 		c, err := m.translation().translate(o.event(m, first).entry)
 		must(t, err)
-		must(t, m.one(ctx, action{put: c}, map[entry.ID]bool{}))
+		must(t, m.writer.one(ctx, action{put: c}, map[entry.ID]bool{}))
 		if len(m.left) > 0 {
 			t.Errorf("%s: left out: %v", first, m.left)
 		}
@@ -193,13 +193,14 @@ func TestMissed(t *testing.T) {
 	o.add("cn=x,ou=deep,ou=people,"+suffix, "objectClass: device")
 	o.define("( 1.3.6.1.4.1.99999.1 NAME 'strange' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )")
 	o.add("ou=odd,"+suffix, "objectClass: organizationalUnit", "objectClass: extensibleObject", "strange: x")
-	r := &Report{}
-	must(t, m.missed(ctx, r))
+	c := newComparison(m.Move)
+	r := c.report
+	must(t, c.missed(ctx))
 	if len(r.Differences) != 1 || r.Differences[0].Name != "ou=odd,"+suffix {
 		t.Errorf("still different: %v", r.Differences)
 	}
 	m.differences(o, "there only: ou=odd,"+suffix+`: attribute type "strange" is not in the schema`)
-	must(t, m.missed(ctx, r))
+	must(t, c.missed(ctx))
 	if len(r.Differences) != 1 {
 		t.Errorf("found twice: %v", r.Differences)
 	}
@@ -223,13 +224,14 @@ func TestOldNames(t *testing.T) {
 		return b
 	}
 	o.mu.Unlock()
-	must(t, m.reconnect(context.Background(), 0))
-	r, err := m.Compare(context.Background(), 1)
-	must(t, err)
+	must(t, m.link.reconnect(context.Background(), 0))
+	c := newComparison(m.Move)
+	r := c.report
+	must(t, c.all(context.Background(), 1))
 	if len(r.Differences) != 1 || !strings.HasPrefix(r.Differences[0].String(), "different: cn=d,ou=planet,"+suffix+": its name, cn") || r.Both != 5 {
 		t.Errorf("%v: %v", r, r.Differences)
 	}
-	must(t, m.mend(context.Background(), r))
+	must(t, c.mend(context.Background()))
 	if len(r.Differences) != 1 || !slices.Equal(m.left, []string{"cn=d,ou=planet," + suffix + ": the entry above it does not exist"}) {
 		t.Errorf("%v, left out: %v", r.Differences, m.left)
 	}
@@ -264,7 +266,7 @@ func TestNoIDs(t *testing.T) {
 	o.person("a")
 	o.person("b")
 	m := o.following()
-	m.src.synced = false
+	m.link.src.synced = false
 	o.describe("a", "changed")
 	var batch []*event
 	for _, name := range []string{suffix, "ou=people," + suffix, "cn=a,ou=people," + suffix} {
@@ -286,8 +288,8 @@ func TestNestedBases(t *testing.T) {
 	o := newOld(t)
 	o.person("a")
 	m := o.following()
-	m.src.Bases = []string{suffix, "ou=people," + suffix}
-	m.ask.Bases = m.src.Bases
+	m.link.src.Bases = []string{suffix, "ou=people," + suffix}
+	m.link.ask.Bases = m.link.src.Bases
 	r := &refresh{m: m.Move, base: suffix}
 	must(t, r.take(ctx, []*event{o.event(m, suffix), {refreshed: &refreshed{present: true, done: true}}}))
 	m.differences(o)

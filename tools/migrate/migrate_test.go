@@ -341,7 +341,7 @@ func TestFollow(t *testing.T) {
 				o.person(fmt.Sprint("p", i))
 			}
 			m := o.move(newPartition(t))
-			m.src.synced, m.src.paged = offers == "all", offers != "no synchronization and no pages"
+			m.link.src.synced, m.link.src.paged = offers == "all", offers != "no synchronization and no pages"
 			_, _, err := m.Copy(ctx, true)
 			must(t, err)
 			stop := m.follow()
@@ -414,7 +414,7 @@ func TestRefused(t *testing.T) {
 	o.add("ou=odd,"+suffix, "objectClass: organizationalUnit", "objectClass: extensibleObject", "strange: x")
 	o.add("cn=below,ou=odd,"+suffix, "objectClass: device")
 	m := o.move(newPartition(t))
-	must(t, m.begin(ctx)) // the schema is not copied
+	must(t, m.place.begin(ctx, m.link.src.following())) // the schema is not copied
 	_, err := m.load(ctx)
 	must(t, err)
 	if len(m.left) != 2 {
@@ -470,14 +470,14 @@ func TestCutWhileCopying(t *testing.T) {
 	for _, synced := range []bool{true, false} {
 		p := newPartition(t)
 		m := o.move(p)
-		m.src.synced = synced
+		m.link.src.synced = synced
 		o.cutAfter(100_000)
-		src, err := m.src.Again()
+		src, err := m.link.src.Again()
 		must(t, err)
 		o.cutAfter(0)
-		m.src.Close()
-		m.src = src
-		must(t, m.begin(ctx))
+		m.link.src.Close()
+		m.link.src = src
+		must(t, m.place.begin(ctx, m.link.src.following()))
 		if n, err := m.load(ctx); err == nil {
 			t.Errorf("synchronized %v: %d entries were copied over a connection that was cut", synced, n)
 		}
@@ -494,11 +494,11 @@ func TestClosedConnection(t *testing.T) {
 	ctx := context.Background()
 	o := newOld(t)
 	m := o.move(newPartition(t))
-	m.src.Close()
+	m.link.src.Close()
 	nothing := func(*event) error { return nil }
 	for _, synced := range []bool{true, false} {
-		m.src.synced = synced
-		if err := m.src.events(ctx, suffix, nil, false, nothing); !isLost(err) {
+		m.link.src.synced = synced
+		if err := m.link.src.events(ctx, suffix, nil, false, nothing); !isLost(err) {
 			t.Errorf("synchronized %v: %v", synced, err)
 		}
 	}

@@ -73,14 +73,14 @@ func (s *Source) ofServer(d schema.Definition) bool {
 // takeSchema merges the server's definitions into the directory's schema. It leaves out, with
 // a note, the definitions that cannot be merged.
 func (m *Move) takeSchema(ctx context.Context) error {
-	ds, wrong, err := m.src.definitions(ctx)
+	ds, wrong, err := m.link.src.definitions(ctx)
 	if err != nil || len(ds) == 0 {
 		return err
 	}
 	var done *schema.Merged
 	var bad []error
 	merge := func() error {
-		_, err := onlineschema.UpdateSchema(ctx, m.p, m.by, func(tx *partition.Tx) (err error) {
+		_, err := onlineschema.UpdateSchema(ctx, m.p, m.o.By, func(tx *partition.Tx) (err error) {
 			if done, bad, err = tx.Schema().MergeGood(ds); err != nil {
 				return err
 			}

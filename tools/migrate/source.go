@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
@@ -91,6 +92,12 @@ func (s *Source) Again() (*Source, error) {
 	again := *s
 	again.conn = c
 	return &again, nil
+}
+
+// following returns the setting for a directory that follows the server.
+func (s *Source) following() *catalog.Following {
+	r := s.Remote
+	return &catalog.Following{URL: r.URL, BindDN: r.BindDN, StartTLS: r.StartTLS, Bases: s.Bases}
 }
 
 // Product returns the name of the server's product.
