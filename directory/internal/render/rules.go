@@ -19,7 +19,7 @@ func Rules(ctx context.Context, req *request.Request, name *dn.Name, e *entry.En
 	if err != nil || !slices.ContainsFunc(rules, here) {
 		return nil, err
 	}
-	shown, err := req.Judge.ShowsRules(ctx, name, e, req.Known.AccessRule)
+	shown, err := req.Judge.Case(name, e).ShowsRules(ctx, req.Known.AccessRule)
 	if err != nil || !shown {
 		return nil, err
 	}
