@@ -30,7 +30,7 @@ func rulesOf(ctx context.Context, req *request.Request) ([]partition.AccessRule,
 	if req.IsPast() {
 		return req.Snapshot.Catalog.AccessAt(ctx, req.Snapshot.Reader)
 	}
-	return req.Snapshot.Access().Rules, nil
+	return req.Snapshot.Catalog.Access.Rules, nil
 }
 
 // appendRules adds the access rules of an entry, if requested by name or by "+".
