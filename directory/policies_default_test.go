@@ -106,7 +106,7 @@ func TestDefaultPolicyIsChecked(t *testing.T) {
 	}
 	now := state.Newest(p)
 	defer now.Close()
-	if now.Catalog.Policy != since.Catalog.Policy || now.Access() != since.Access() {
+	if now.Catalog.Policy != since.Catalog.Policy || now.Catalog.Access != since.Catalog.Access {
 		t.Errorf("a change that was refused changed the settings")
 	}
 	serve(t, s, &op.Modify{Name: annDN, Changes: changes([]line{{"replace pwdReset", "TRUE"}})})

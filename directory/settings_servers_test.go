@@ -158,7 +158,7 @@ func entryUUID(c *client, name string) string {
 func namedBy(t *testing.T, p *partition.Partition, i int) string {
 	s := state.Newest(p)
 	defer s.Close()
-	for _, r := range s.Access().Rules {
+	for _, r := range s.Catalog.Access.Rules {
 		if strings.HasPrefix(r.Text, fmt.Sprintf("r%d:", i)) {
 			return r.Names
 		}

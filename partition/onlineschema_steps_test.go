@@ -296,7 +296,7 @@ func TestSchemaStepsBroken(t *testing.T) {
 		t.Errorf("beside it: %v", err)
 	}
 	s := state.Newest(ps[0])
-	e, err := s.Subschema(ctx)
+	e, err := state.Subschema(ctx, s)
 	must(t, err)
 	for _, a := range e.Attributes {
 		if a.Type.Name() == "pendingDefinitions" {

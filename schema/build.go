@@ -86,10 +86,16 @@ func (d *definition) fault(f Fault, format string, args ...any) error {
 	return &DefinitionError{Definition: d.name(), Source: d.source, Offset: -1, Problem: fmt.Sprintf(format, args...), Fault: f}
 }
 
-// build makes a schema from definitions. It first makes all elements and then resolves
+// A builder makes a schema from definitions. It first makes all elements and then resolves
 // their references, because definitions may be in any order.
+type builder struct {
+	*Schema
+	state map[*AttributeType]linkState
+}
+
+// build makes a schema from definitions.
 func build(ds []*definition) (*Schema, error) {
-	s := &Schema{
+	b := &builder{state: map[*AttributeType]linkState{}, Schema: &Schema{
 		definitions: ds,
 		attributeBy: lookup[AttributeType]{},
 		classBy:     lookup[ObjectClass]{},
@@ -102,34 +108,34 @@ func build(ds []*definition) (*Schema, error) {
 		structureRuleBy: lookup[StructureRule]{},
 		contents:        map[*ObjectClass]*ContentRule{},
 		forms:           map[*ObjectClass][]*NameForm{},
-	}
-	for _, step := range []func() error{s.make, s.linkSyntaxes, s.linkRules, s.linkAttributes, s.linkClasses, s.linkDIT} {
+	}}
+	for _, step := range []func() error{b.make, b.linkSyntaxes, b.linkRules, b.linkAttributes, b.linkClasses, b.linkDIT} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	s.print()
-	return s, nil
+	b.print()
+	return b.Schema, nil
 }
 
-func (s *Schema) make() error {
-	for _, d := range s.definitions {
+func (b *builder) make() error {
+	for _, d := range b.definitions {
 		var err error
 		switch d.element {
 		case attributeTypes:
-			err = s.makeAttribute(d)
+			err = b.makeAttribute(d)
 		case objectClasses:
-			err = s.makeClass(d)
+			err = b.makeClass(d)
 		case dITContentRules:
-			err = s.makeContentRule(d)
+			err = b.makeContentRule(d)
 		case nameForms:
-			err = s.makeNameForm(d)
+			err = b.makeNameForm(d)
 		case dITStructureRules:
-			err = s.makeStructureRule(d)
+			err = b.makeStructureRule(d)
 		case matchingRules:
-			err = s.makeRule(d)
+			err = b.makeRule(d)
 		case ldapSyntaxes:
-			err = s.makeSyntax(d)
+			err = b.makeSyntax(d)
 		}
 		if err != nil {
 			return err
@@ -138,15 +144,15 @@ func (s *Schema) make() error {
 	return nil
 }
 
-func (s *Schema) makeAttribute(d *definition) error {
+func (b *builder) makeAttribute(d *definition) error {
 	t := &AttributeType{
 		OID: d.oid, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, MaxLen: d.maxLen,
 		SingleValue: d.single, Collective: d.collective, NoUserModification: d.noUserMod,
 		Usage: d.usage, Extensions: d.extensions, name: d.name(), def: d,
 		secret: d.says("X-SECRET") || secretTypes[d.oid],
 	}
-	s.attributes = append(s.attributes, t)
-	return s.attributeBy.add(d, t)
+	b.attributes = append(b.attributes, t)
+	return b.attributeBy.add(d, t)
 }
 
 // The method "says" reports whether the definition has the given extension with the value TRUE.
@@ -156,44 +162,44 @@ func (d *definition) says(extension string) bool {
 	})
 }
 
-func (s *Schema) makeClass(d *definition) error {
+func (b *builder) makeClass(d *definition) error {
 	c := &ObjectClass{
 		OID: d.oid, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Kind: d.kind,
 		Extensions: d.extensions, name: d.name(), def: d,
 	}
-	s.classes = append(s.classes, c)
-	return s.classBy.add(d, c)
+	b.classes = append(b.classes, c)
+	return b.classBy.add(d, c)
 }
 
-func (s *Schema) makeRule(d *definition) error {
+func (b *builder) makeRule(d *definition) error {
 	does := behaviours[d.oid]
 	if does == nil {
 		return d.fail("this server has no such matching rule")
 	}
 	r := &MatchingRule{
 		OID: d.oid, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Use: does.use, Form: does.form,
-		Extensions: d.extensions, name: d.name(), does: does, schema: s, def: d,
+		Extensions: d.extensions, name: d.name(), does: does, schema: b.Schema, def: d,
 	}
-	s.rules = append(s.rules, r)
-	return s.ruleBy.add(d, r)
+	b.rules = append(b.rules, r)
+	return b.ruleBy.add(d, r)
 }
 
-func (s *Schema) makeSyntax(d *definition) error {
-	if s.syntaxBy[d.oid] != nil {
+func (b *builder) makeSyntax(d *definition) error {
+	if b.syntaxBy[d.oid] != nil {
 		return d.fault(Exists, "the OID %q is defined already, as something else", d.oid)
 	}
 	x := &Syntax{
-		OID: d.oid, Desc: d.desc, Extensions: d.extensions, schema: s, def: d, validate: validators[d.oid],
+		OID: d.oid, Desc: d.desc, Extensions: d.extensions, schema: b.Schema, def: d, validate: validators[d.oid],
 	}
-	s.syntaxes = append(s.syntaxes, x)
-	s.syntaxBy[d.oid] = x
+	b.syntaxes = append(b.syntaxes, x)
+	b.syntaxBy[d.oid] = x
 	return nil
 }
 
 // linkSyntaxes sets the validators of syntaxes that the server does not implement. Such a
 // syntax has the validator of the syntax that X-SUBST names, or accepts every value.
-func (s *Schema) linkSyntaxes() error {
-	for _, x := range s.syntaxes {
+func (b *builder) linkSyntaxes() error {
+	for _, x := range b.syntaxes {
 		if x.validate != nil {
 			continue
 		}
@@ -202,7 +208,7 @@ func (s *Schema) linkSyntaxes() error {
 			if e.Name != "X-SUBST" || len(e.Values) != 1 {
 				continue
 			}
-			other := s.syntaxBy[e.Values[0]]
+			other := b.syntaxBy[e.Values[0]]
 			if other == nil {
 				return x.def.fail("X-SUBST: there is no syntax %s", e.Values[0])
 			}
@@ -216,9 +222,9 @@ func (s *Schema) linkSyntaxes() error {
 
 func validateNothing(*Schema, []byte) error { return nil }
 
-func (s *Schema) linkRules() error {
-	for _, r := range s.rules {
-		r.Syntax = s.syntaxBy[r.def.syntax]
+func (b *builder) linkRules() error {
+	for _, r := range b.rules {
+		r.Syntax = b.syntaxBy[r.def.syntax]
 		if r.Syntax == nil {
 			return r.def.fail("there is no syntax %q", r.def.syntax)
 		}
@@ -226,10 +232,9 @@ func (s *Schema) linkRules() error {
 	return nil
 }
 
-func (s *Schema) linkAttributes() error {
-	state := make(map[*AttributeType]linkState, len(s.attributes))
-	for _, t := range s.attributes {
-		if err := s.linkAttribute(t, state); err != nil {
+func (b *builder) linkAttributes() error {
+	for _, t := range b.attributes {
+		if err := b.linkAttribute(t); err != nil {
 			return err
 		}
 	}
@@ -245,29 +250,29 @@ const (
 
 // linkAttribute resolves the references of a type and sets the properties that the type
 // inherits. It links the supertype before the type.
-func (s *Schema) linkAttribute(t *AttributeType, state map[*AttributeType]linkState) error {
-	switch state[t] {
+func (b *builder) linkAttribute(t *AttributeType) error {
+	switch b.state[t] {
 	case linked:
 		return nil
 	case linking:
 		return t.def.fail("it is its own supertype")
 	}
-	state[t] = linking
+	b.state[t] = linking
 	if t.Collective && (t.Usage != UserApplications || t.SingleValue) {
 		return t.def.fail("a collective type is of user applications and has several values (RFC 4512, 4.1.2)")
 	}
-	if err := s.linkSup(t, state); err != nil {
+	if err := b.linkSup(t); err != nil {
 		return err
 	}
-	if err := s.linkMatching(t); err != nil {
+	if err := b.linkMatching(t); err != nil {
 		return err
 	}
 	t.approx = t.Equality
-	if r := s.ruleBy[ApproximateOID]; r != nil && t.Equality != nil && r.AppliesTo(t) {
+	if r := b.ruleBy[ApproximateOID]; r != nil && t.Equality != nil && r.AppliesTo(t) {
 		t.approx = r
 	}
 	for a := t; a != nil; a = a.Sup {
-		s.below[a] = append(s.below[a], t)
+		b.below[a] = append(b.below[a], t)
 		if t.Collective {
 			a.shared = append(a.shared, t)
 		}
@@ -275,19 +280,19 @@ func (s *Schema) linkAttribute(t *AttributeType, state map[*AttributeType]linkSt
 			a.stored = append(a.stored, t)
 		}
 	}
-	state[t] = linked
+	b.state[t] = linked
 	return nil
 }
 
-func (s *Schema) linkSup(t *AttributeType, state map[*AttributeType]linkState) error {
+func (b *builder) linkSup(t *AttributeType) error {
 	if len(t.def.sup) == 0 {
 		return nil
 	}
-	t.Sup = s.Attribute(t.def.sup[0])
+	t.Sup = b.Attribute(t.def.sup[0])
 	if t.Sup == nil {
 		return t.def.fail("there is no supertype %q", t.def.sup[0])
 	}
-	if err := s.linkAttribute(t.Sup, state); err != nil {
+	if err := b.linkAttribute(t.Sup); err != nil {
 		return err
 	}
 	if t.Usage != t.Sup.Usage {
@@ -301,7 +306,7 @@ func (s *Schema) linkSup(t *AttributeType, state map[*AttributeType]linkState) e
 	return nil
 }
 
-func (s *Schema) linkMatching(t *AttributeType) error {
+func (b *builder) linkMatching(t *AttributeType) error {
 	for _, x := range []struct {
 		to   **MatchingRule
 		name string
@@ -310,7 +315,7 @@ func (s *Schema) linkMatching(t *AttributeType) error {
 		if x.name == "" {
 			continue
 		}
-		r := s.Rule(x.name)
+		r := b.Rule(x.name)
 		if r == nil {
 			return t.def.fail("there is no matching rule %q", x.name)
 		}
@@ -320,7 +325,7 @@ func (s *Schema) linkMatching(t *AttributeType) error {
 		*x.to = r
 	}
 	if t.def.syntax != "" {
-		t.Syntax = s.SyntaxOf(t.def.syntax)
+		t.Syntax = b.SyntaxOf(t.def.syntax)
 		if t.Syntax == nil {
 			return t.def.fail("there is no syntax %q", t.def.syntax)
 		}
@@ -335,14 +340,14 @@ func (s *Schema) linkMatching(t *AttributeType) error {
 	return nil
 }
 
-func (s *Schema) linkClasses() error {
-	for _, c := range s.classes {
-		if err := s.linkClass(c); err != nil {
+func (b *builder) linkClasses() error {
+	for _, c := range b.classes {
+		if err := b.linkClass(c); err != nil {
 			return err
 		}
 	}
-	state := make(map[*ObjectClass]linkState, len(s.classes))
-	for _, c := range s.classes {
+	state := make(map[*ObjectClass]linkState, len(b.classes))
+	for _, c := range b.classes {
 		if !c.ends(state) {
 			return c.def.fail("it is its own superclass, or one of its superclasses is")
 		}
@@ -350,9 +355,9 @@ func (s *Schema) linkClasses() error {
 	return nil
 }
 
-func (s *Schema) linkClass(c *ObjectClass) error {
+func (b *builder) linkClass(c *ObjectClass) error {
 	for _, name := range c.def.sup {
-		sup := s.Class(name)
+		sup := b.Class(name)
 		if sup == nil {
 			return c.def.fail("there is no superclass %q", name)
 		}
@@ -360,7 +365,7 @@ func (s *Schema) linkClass(c *ObjectClass) error {
 	}
 	// Every structural class is a subclass of top (RFC 4512, 2.4.2), even if its
 	// definition does not say so.
-	if top := s.Class("top"); len(c.Sup) == 0 && c.Kind == Structural && top != nil {
+	if top := b.Class("top"); len(c.Sup) == 0 && c.Kind == Structural && top != nil {
 		c.Sup = []*ObjectClass{top}
 	}
 	for _, x := range []struct {
@@ -368,7 +373,7 @@ func (s *Schema) linkClass(c *ObjectClass) error {
 		names []string
 	}{{&c.Must, c.def.must}, {&c.May, c.def.may}} {
 		var err error
-		if *x.to, err = s.types(c.def, x.names); err != nil {
+		if *x.to, err = b.types(c.def, x.names); err != nil {
 			return err
 		}
 	}
@@ -376,10 +381,10 @@ func (s *Schema) linkClass(c *ObjectClass) error {
 }
 
 // types looks up the attribute types that a definition names.
-func (s *Schema) types(d *definition, names []string) ([]*AttributeType, error) {
+func (b *builder) types(d *definition, names []string) ([]*AttributeType, error) {
 	var ts []*AttributeType
 	for _, name := range names {
-		t := s.Attribute(name)
+		t := b.Attribute(name)
 		if t == nil {
 			return nil, d.fail("there is no attribute type %q", name)
 		}

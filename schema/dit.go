@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-func (s *Schema) makeContentRule(d *definition) error {
+func (b *builder) makeContentRule(d *definition) error {
 	r := &ContentRule{
 		Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Extensions: d.extensions, name: d.name(), def: d,
 	}
-	s.contentRules = append(s.contentRules, r)
-	return s.contentRuleBy.add(d, r)
+	b.contentRules = append(b.contentRules, r)
+	return b.contentRuleBy.add(d, r)
 }
 
-func (s *Schema) makeNameForm(d *definition) error {
+func (b *builder) makeNameForm(d *definition) error {
 	f := &NameForm{
 		OID: d.oid, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Extensions: d.extensions, name: d.name(), def: d,
 	}
-	s.nameForms = append(s.nameForms, f)
-	return s.nameFormBy.add(d, f)
+	b.nameForms = append(b.nameForms, f)
+	return b.nameFormBy.add(d, f)
 }
 
-func (s *Schema) makeStructureRule(d *definition) error {
+func (b *builder) makeStructureRule(d *definition) error {
 	id, err := strconv.Atoi(d.oid)
 	if err != nil {
 		return d.fail("%q is not a rule number", d.oid)
@@ -31,38 +31,38 @@ func (s *Schema) makeStructureRule(d *definition) error {
 	r := &StructureRule{
 		ID: id, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Extensions: d.extensions, name: d.name(), def: d,
 	}
-	s.structureRules = append(s.structureRules, r)
-	return s.structureRuleBy.add(d, r)
+	b.structureRules = append(b.structureRules, r)
+	return b.structureRuleBy.add(d, r)
 }
 
 // linkDIT resolves the DIT content rules, name forms and DIT structure rules, which refer
 // to classes and types.
-func (s *Schema) linkDIT() error {
-	for _, r := range s.contentRules {
-		if err := s.linkContentRule(r); err != nil {
+func (b *builder) linkDIT() error {
+	for _, r := range b.contentRules {
+		if err := b.linkContentRule(r); err != nil {
 			return err
 		}
 	}
-	for _, f := range s.nameForms {
-		if err := s.linkNameForm(f); err != nil {
+	for _, f := range b.nameForms {
+		if err := b.linkNameForm(f); err != nil {
 			return err
 		}
 	}
-	for _, r := range s.structureRules {
-		if err := s.linkStructureRule(r); err != nil {
+	for _, r := range b.structureRules {
+		if err := b.linkStructureRule(r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Schema) linkContentRule(r *ContentRule) (err error) {
+func (b *builder) linkContentRule(r *ContentRule) (err error) {
 	d := r.def
-	if r.Class, err = s.structural(d, d.oid); err != nil {
+	if r.Class, err = b.structural(d, d.oid); err != nil {
 		return err
 	}
 	for _, name := range d.aux {
-		c := s.Class(name)
+		c := b.Class(name)
 		if c == nil {
 			return d.fail("there is no object class %q", name)
 		}
@@ -71,20 +71,20 @@ func (s *Schema) linkContentRule(r *ContentRule) (err error) {
 		}
 		r.Aux = append(r.Aux, c)
 	}
-	if r.Must, err = s.types(d, d.must); err != nil {
+	if r.Must, err = b.types(d, d.must); err != nil {
 		return err
 	}
-	if r.May, err = s.types(d, d.may); err != nil {
+	if r.May, err = b.types(d, d.may); err != nil {
 		return err
 	}
-	if r.Not, err = s.types(d, d.not); err != nil {
+	if r.Not, err = b.types(d, d.not); err != nil {
 		return err
 	}
 	if err := r.consistent(); err != nil {
 		return err
 	}
 	if !r.Obsolete {
-		s.contents[r.Class] = r
+		b.contents[r.Class] = r
 	}
 	return nil
 }
@@ -111,8 +111,8 @@ func (c *ObjectClass) requires(t *AttributeType) bool {
 }
 
 // structural returns the structural class that a definition names, or an error.
-func (s *Schema) structural(d *definition, name string) (*ObjectClass, error) {
-	c := s.Class(name)
+func (b *builder) structural(d *definition, name string) (*ObjectClass, error) {
+	c := b.Class(name)
 	if c == nil {
 		return nil, d.fail("there is no object class %q", name)
 	}
@@ -122,15 +122,15 @@ func (s *Schema) structural(d *definition, name string) (*ObjectClass, error) {
 	return c, nil
 }
 
-func (s *Schema) linkNameForm(f *NameForm) (err error) {
+func (b *builder) linkNameForm(f *NameForm) (err error) {
 	d := f.def
-	if f.Class, err = s.structural(d, d.class); err != nil {
+	if f.Class, err = b.structural(d, d.class); err != nil {
 		return err
 	}
-	if f.Must, err = s.types(d, d.must); err != nil {
+	if f.Must, err = b.types(d, d.must); err != nil {
 		return err
 	}
-	if f.May, err = s.types(d, d.may); err != nil {
+	if f.May, err = b.types(d, d.may); err != nil {
 		return err
 	}
 	for _, t := range f.Must {
@@ -139,18 +139,18 @@ func (s *Schema) linkNameForm(f *NameForm) (err error) {
 		}
 	}
 	if !f.Obsolete {
-		s.forms[f.Class] = append(s.forms[f.Class], f)
+		b.forms[f.Class] = append(b.forms[f.Class], f)
 	}
 	return nil
 }
 
-func (s *Schema) linkStructureRule(r *StructureRule) error {
-	r.Form = s.NameForm(r.def.form)
+func (b *builder) linkStructureRule(r *StructureRule) error {
+	r.Form = b.NameForm(r.def.form)
 	if r.Form == nil {
 		return r.def.fail("there is no name form %q", r.def.form)
 	}
 	for _, id := range r.def.sup {
-		sup := s.structureRuleBy.find(id)
+		sup := b.structureRuleBy.find(id)
 		if sup == nil {
 			return r.def.fail("there is no superior structure rule %s", id)
 		}

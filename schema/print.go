@@ -17,24 +17,24 @@ func (s *Schema) Definitions(attribute string) []string {
 	return nil
 }
 
-func (s *Schema) print() {
-	for _, i := range superiorsFirst(s.definitions) { // some clients read them in their order
-		if d := s.definitions[i]; d.element != matchingRuleUse {
-			s.printed[d.element] = append(s.printed[d.element], d.String())
+func (b *builder) print() {
+	for _, i := range superiorsFirst(b.definitions) { // some clients read them in their order
+		if d := b.definitions[i]; d.element != matchingRuleUse {
+			b.printed[d.element] = append(b.printed[d.element], d.String())
 		}
 	}
-	for _, r := range s.rules {
-		if d := s.useOf(r); len(d.applies) > 0 {
-			s.printed[matchingRuleUse] = append(s.printed[matchingRuleUse], d.String())
+	for _, r := range b.rules {
+		if d := b.useOf(r); len(d.applies) > 0 {
+			b.printed[matchingRuleUse] = append(b.printed[matchingRuleUse], d.String())
 		}
 	}
 }
 
 // useOf returns a rule's matching rule use: the list of the types that the rule applies
 // to (RFC 4512, 4.1.4).
-func (s *Schema) useOf(r *MatchingRule) *definition {
+func (b *builder) useOf(r *MatchingRule) *definition {
 	d := &definition{element: matchingRuleUse, oid: r.OID, names: r.Names, desc: r.Desc, obsolete: r.Obsolete}
-	for _, t := range s.attributes {
+	for _, t := range b.attributes {
 		if r.AppliesTo(t) {
 			d.applies = append(d.applies, t.name)
 		}

@@ -90,7 +90,7 @@ func (c *checked) holds(s *partition.Snapshot, valid func() bool) bool {
 
 // The method "of" reports whether f holds the rules of the state s.
 func (f *inForce) of(s *partition.Snapshot) bool {
-	if f == nil || f.access != s.Access() {
+	if f == nil || f.access != s.Catalog.Access {
 		return false
 	}
 	return len(f.places) == 0 || f.checked.holds(s, func() bool {
@@ -106,13 +106,13 @@ func (r *Rules) Set(ctx context.Context, s *partition.Snapshot) (*acl.Set, error
 	if f.of(s) {
 		return f.set, nil
 	}
-	f = &inForce{access: s.Access(), asOf: s.Ordinal()}
+	f = &inForce{access: s.Catalog.Access, asOf: s.Ordinal()}
 	placed, err := Placed(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	f.places = entriesOf(f.access.Rules)
-	if f.set, err = acl.NewSet(s.Schema(), s.Contexts(), placed); err != nil {
+	if f.set, err = acl.NewSet(s.Schema(), s.Catalog.ContextNames(), placed); err != nil {
 		return nil, fmt.Errorf("access rules: %w", err)
 	}
 	if f.asOf != 0 {

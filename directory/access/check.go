@@ -24,7 +24,7 @@ func Check(ctx context.Context, s *partition.Snapshot) ([]acl.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, rule := range s.Access().Rules {
+	for _, rule := range s.Catalog.Access.Rules {
 		gone, err := missingTargets(ctx, s, rule)
 		if err != nil {
 			return nil, err

@@ -123,7 +123,7 @@ func wordsOf(ctx context.Context, then, now *partition.Snapshot, set *acl.Set, l
 		if w.old, err = then.Catalog.AccessAt(ctx, then.Reader); err != nil {
 			return nil, err
 		}
-		w.ids = entriesOf(slices.Concat(now.Access().Rules, w.old))
+		w.ids = entriesOf(slices.Concat(now.Catalog.Access.Rules, w.old))
 	}
 	for _, id := range w.ids {
 		name, err := nameOf(ctx, then, id)
@@ -168,7 +168,7 @@ func entriesOf(rules []partition.AccessRule) (ids []entry.ID) {
 // placedInPast returns the rules that the comment of Past describes. old are the rules of
 // the past state.
 func placedInPast(ctx context.Context, then, now *partition.Snapshot, old []partition.AccessRule) (all []acl.Placed, err error) {
-	rules := now.Access().Rules
+	rules := now.Catalog.Access.Rules
 	if rules == nil {
 		if all, err = open(then.Schema()); err != nil {
 			return nil, err
@@ -224,7 +224,7 @@ func exists(ctx context.Context, s *partition.Snapshot, place entry.ID) (bool, e
 // schema does not define. It also leaves out an allow rule that contains any other word
 // that the schema does not define.
 func setOf(then *partition.Snapshot, rules []acl.Placed) (*acl.Set, error) {
-	sch, contexts := then.Schema(), then.Contexts()
+	sch, contexts := then.Schema(), then.Catalog.ContextNames()
 	if set, err := acl.NewSet(sch, contexts, rules); err == nil {
 		return set, nil
 	}

@@ -19,7 +19,7 @@ import (
 // applies to the entry at its place and to the entries below it. If that entry no longer
 // exists, the rule applies to nothing, and Placed leaves it out.
 func Placed(ctx context.Context, s *partition.Snapshot) ([]acl.Placed, error) {
-	return readOrOpen(ctx, s, s.Access().Rules)
+	return readOrOpen(ctx, s, s.Catalog.Access.Rules)
 }
 
 // readOrOpen returns the result of Read if rules is not nil. If rules is nil, the

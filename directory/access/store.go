@@ -68,7 +68,7 @@ func store(ctx context.Context, s *partition.Snapshot, r acl.Placed) (rule parti
 // the id of the entry at r.Place. StoreAt looks up the names in the rule with find.
 func StoreAt(ctx context.Context, s *partition.Snapshot, place entry.ID, r acl.Placed, find Finder) (partition.AccessRule, error) {
 	rule := partition.AccessRule{Place: place, Text: r.Rule.String()}
-	if _, err := acl.NewSet(s.Schema(), s.Contexts(), []acl.Placed{r}); err != nil {
+	if _, err := acl.NewSet(s.Schema(), s.Catalog.ContextNames(), []acl.Placed{r}); err != nil {
 		return rule, err
 	}
 	var ids []string

@@ -37,7 +37,7 @@ func NewTrial(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) (*
 		return nil, err
 	}
 	for i, all := range [][]acl.Placed{before, rules} {
-		if t.sets[i], err = acl.NewSet(s.Schema(), s.Contexts(), all); err != nil {
+		if t.sets[i], err = acl.NewSet(s.Schema(), s.Catalog.ContextNames(), all); err != nil {
 			return nil, err
 		}
 	}

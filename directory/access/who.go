@@ -67,7 +67,7 @@ func (r *Rules) At(ctx context.Context, s *partition.Snapshot, w *Who, c acl.Con
 	if err != nil {
 		return nil, err
 	}
-	set, err := acl.NewSet(s.Schema(), s.Contexts(), placed)
+	set, err := acl.NewSet(s.Schema(), s.Catalog.ContextNames(), placed)
 	if err != nil {
 		return nil, err
 	}

@@ -172,6 +172,12 @@ func (c counter) RecordHits(n int) {
 	}
 }
 
+// Lacks returns true only if the item shows that the entry has no value of a description. It
+// returns false for an entry that is wide, and for a secret type.
+func (i *Item) Lacks(t *schema.AttributeType, options string) bool {
+	return i.Entry != nil && !t.Secret() && i.Entry.Find(t, options) == nil
+}
+
 // Weight returns an estimate of an item's size in memory.
 func (i *Item) Weight() uint32 {
 	w := 250 + 2*len(i.Node.UpRDN) + len(i.Node.NormRDN)

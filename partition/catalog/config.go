@@ -242,7 +242,8 @@ type Catalog struct {
 	Header    *Header
 	Contexts  []NamingContext
 	// Access contains the access rules of the header. Two catalogs with the same pointer
-	// have the same rules and the same schema.
+	// have the same rules and the same schema. For a state of the past, these are the present
+	// rules.
 	Access *Access
 	// Policy is the default password policy of the header, or nil. Two catalogs with the
 	// same pointer have the same policy and the same schema.
@@ -379,6 +380,15 @@ func (k *Types) Indexable(name string) (*schema.AttributeType, error) {
 	return t, nil
 }
 
+// ContextNames returns the names of the naming contexts.
+func (c *Catalog) ContextNames() []dn.DN {
+	names := make([]dn.DN, len(c.Contexts))
+	for i, x := range c.Contexts {
+		names[i] = x.Name
+	}
+	return names
+}
+
 // ContextOf returns the lowest naming context that contains a name, or nil if there is
 // none.
 func (c *Catalog) ContextOf(norms []dn.Norm) *NamingContext {
@@ -403,6 +413,30 @@ func (p *Partition) Config() Config {
 		c.Indexes = append(c.Indexes, Index{x.Attribute, x.Layout})
 	}
 	return c
+}
+
+// Config returns the shared configuration for reads of a state. The result contains only the
+// indexes that are complete in the state. For a state of the past, the naming contexts are the
+// present ones.
+func (c *Catalog) Config() Config {
+	out := Config{Suffixes: slices.Clone(c.Header.Suffixes)}
+	for i, x := range c.Ordered {
+		if x.Ready {
+			out.Indexes = append(out.Indexes, Index{x.Typ.Name(), c.Header.Indexes[i].Layout})
+		}
+	}
+	return out
+}
+
+// Unique returns the unique attributes and their scopes. For a state of the past, it returns
+// the present ones.
+func (c *Catalog) Unique() (us []Unique) {
+	for _, x := range c.Ordered {
+		for _, base := range x.Unique {
+			us = append(us, Unique{Attribute: x.Typ.Name(), Base: base})
+		}
+	}
+	return us
 }
 
 // DefaultIndexes returns the indexes of a new directory. They are on the attributes by which

@@ -160,7 +160,7 @@ func (g *gathering) add(ctx context.Context, ref *write.Reference, to *returning
 		return err
 	}
 	if t.SingleValue && !has[1] {
-		if present, err := now.Present(ctx, ref.ID, t); err != nil || present {
+		if values, err := now.ValuesOf(ctx, ref.ID, t); err != nil || values.Present() {
 			return errors.Join(err, g.lost(ctx, ref, to, "it has another value now"))
 		}
 	}

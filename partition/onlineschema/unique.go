@@ -26,7 +26,7 @@ func Unique(p *catalog.Partition) (us []catalog.Unique, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return state.Unique(c), nil
+	return c.Unique(), nil
 }
 
 // SetUnique makes attributes unique in their scopes: all of them, or none. If on is false, the

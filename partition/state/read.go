@@ -134,7 +134,7 @@ func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cac
 		return nil, err
 	}
 	i := &cache.Item{AsOf: s.At.Ordinal(), Node: node}
-	i.Entry = &entry.Entry{ID: id, Attributes: s.withID(id, attributes)}
+	i.Entry = &entry.Entry{ID: id, Attributes: withID(s.Catalog, id, attributes)}
 	node.Order.Arrange(i.Entry.Attributes)
 	s.keep(id, i)
 	return i, nil
@@ -163,8 +163,8 @@ func (s *Snapshot) keep(id entry.ID, i *cache.Item) {
 }
 
 // withID adds entryUUID. This attribute is not stored, because its value is the id.
-func (s *Snapshot) withID(id entry.ID, as []entry.Attribute) []entry.Attribute {
-	return append(as, entry.Attribute{Type: s.Catalog.EntryUUID, Values: [][]byte{[]byte(id.String())}})
+func withID(c *catalog.Catalog, id entry.ID, as []entry.Attribute) []entry.Attribute {
+	return append(as, entry.Attribute{Type: c.EntryUUID, Values: [][]byte{[]byte(id.String())}})
 }
 
 // Node returns an entry's node: its parent, its RDN and the order of its attributes. It returns
@@ -225,7 +225,7 @@ func (s *Snapshot) Locate(ctx context.Context, name dn.DN) (pl Place, err error)
 	if pl.Norms, err = name.Normalize(s.Catalog.Schema); err != nil {
 		return pl, catalog.Errorf(catalog.InvalidName, "name %s: %v", name, err)
 	}
-	err = s.locate(ctx, &pl, func(entry.ID) {})
+	err = pl.locate(ctx, s, func(entry.ID) {})
 	return pl, err
 }
 
@@ -233,13 +233,13 @@ func (s *Snapshot) Locate(ctx context.Context, name dn.DN) (pl Place, err error)
 // normalised RDNs norms. The result "found" is false if one of these entries does not exist.
 func (s *Snapshot) Path(ctx context.Context, norms []dn.Norm) (ids []entry.ID, found bool, err error) {
 	pl := Place{Norms: norms}
-	err = s.locate(ctx, &pl, func(id entry.ID) { ids = append(ids, id) })
+	err = pl.locate(ctx, s, func(id entry.ID) { ids = append(ids, id) })
 	return ids, pl.Found, err
 }
 
 // locate looks up the normalised RDNs pl.Norms from the naming context down. It calls the
 // function pass for each entry on the path.
-func (s *Snapshot) locate(ctx context.Context, pl *Place, pass func(entry.ID)) error {
+func (pl *Place) locate(ctx context.Context, s *Snapshot, pass func(entry.ID)) error {
 	if len(pl.Norms) == 0 {
 		pl.Found = true
 		return nil
@@ -289,13 +289,14 @@ func (s *Snapshot) Find(ctx context.Context, name dn.DN) (Located, error) {
 		return Located{}, err
 	}
 	if !pl.Found {
-		return Located{}, s.Missing(ctx, name, &pl)
+		return Located{}, pl.Missing(ctx, s, name)
 	}
 	pl.Name, err = s.Name(ctx, pl.ID)
 	return pl.Located, err
 }
 
-func (s *Snapshot) Missing(ctx context.Context, name dn.DN, pl *Place) error {
+// Missing returns the error of Find for a name whose entry does not exist.
+func (pl *Place) Missing(ctx context.Context, s *Snapshot, name dn.DN) error {
 	e := catalog.Errorf(catalog.NoSuchEntry, "no entry %s", name)
 	switch {
 	case len(s.Catalog.Contexts) == 0:
@@ -406,14 +407,14 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.Attrib
 		}
 	}
 	if types != nil && len(sel.Columns) == 0 {
-		return &entry.Entry{ID: id, Attributes: s.withID(id, nil)}, nil
+		return &entry.Entry{ID: id, Attributes: withID(s.Catalog, id, nil)}, nil
 	}
 	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), sel)
 	if err != nil {
 		return nil, err
 	}
 	attributes, err := master.Decode(row, s.Catalog.Schema)
-	return &entry.Entry{ID: id, Attributes: s.withID(id, attributes)}, err
+	return &entry.Entry{ID: id, Attributes: withID(s.Catalog, id, attributes)}, err
 }
 
 // Secrets reads only the secret attributes of an entry. A bind needs userPassword, for
@@ -515,7 +516,7 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 	if i == nil {
 		return false, catalog.Errorf(catalog.NoSuchEntry, "no such entry")
 	}
-	has, held, err := s.compare(ctx, id, i, t, options, key)
+	has, held, err := assertion{id, i, t, options, key}.test(ctx, s)
 	if err == nil && !has {
 		err = catalog.Errorf(catalog.NoSuchAttribute, "the entry has no %s", description)
 	}
@@ -534,34 +535,42 @@ func (s *Snapshot) Holds(ctx context.Context, id entry.ID, i *cache.Item, t *sch
 	if err != nil {
 		return false, nil
 	}
-	_, held, err := s.compare(ctx, id, i, t, "", key)
+	_, held, err := assertion{id, i, t, "", key}.test(ctx, s)
 	return held, err
 }
 
-// compare reports whether an entry has values of a type, and whether it has the value with the
-// given key.
-func (s *Snapshot) compare(ctx context.Context, id entry.ID, i *cache.Item, t *schema.AttributeType, options string, key []byte) (has, held bool, err error) {
+// An assertion is that an entry has a value.
+type assertion struct {
+	id      entry.ID
+	item    *cache.Item
+	typ     *schema.AttributeType
+	options string
+	key     []byte // key of the value
+}
+
+// test reports whether the entry has values of the type, and whether it has the value.
+func (a assertion) test(ctx context.Context, s *Snapshot) (has, held bool, err error) {
 	// No column contains entryUUID.
-	if i.Entry == nil && t == s.Catalog.EntryUUID && options == "" {
-		own, err := t.Equality.Key([]byte(id.String()))
-		return true, bytes.Equal(own, key), err
+	if a.item.Entry == nil && a.typ == s.Catalog.EntryUUID && a.options == "" {
+		own, err := a.typ.Equality.Key([]byte(a.id.String()))
+		return true, bytes.Equal(own, a.key), err
 	}
-	if i.Entry == nil {
-		return s.compareWide(ctx, id, t, options, key)
+	if a.item.Entry == nil {
+		return a.testWide(ctx, s)
 	}
-	hash := cache.HashKey(key)
-	for k := range i.Entry.Attributes {
-		a := &i.Entry.Attributes[k]
-		if !a.Type.Is(t) || a.Type.Equality == nil || a.Type.Equality.Form != t.Equality.Form || !entry.HasOptions(a.Options, options) {
+	hash := cache.HashKey(a.key)
+	for k := range a.item.Entry.Attributes {
+		at := &a.item.Entry.Attributes[k]
+		if !at.Type.Is(a.typ) || at.Type.Equality == nil || at.Type.Equality.Form != a.typ.Equality.Form || !entry.HasOptions(at.Options, a.options) {
 			continue
 		}
 		has = true
-		hashes := i.KeyHashes(k)
-		for n, v := range a.Values {
+		hashes := a.item.KeyHashes(k)
+		for n, v := range at.Values {
 			if hashes != nil && hashes[n] != hash {
 				continue
 			}
-			if own, err := t.Equality.Key(v); err == nil && bytes.Equal(own, key) {
+			if own, err := a.typ.Equality.Key(v); err == nil && bytes.Equal(own, a.key) {
 				return true, true, nil
 			}
 		}
@@ -569,22 +578,22 @@ func (s *Snapshot) compare(ctx context.Context, id entry.ID, i *cache.Item, t *s
 	return has, false, nil
 }
 
-// compareWide is compare for a wide entry. It looks at the columns that contain keys.
-func (s *Snapshot) compareWide(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, key []byte) (has, held bool, err error) {
-	for _, sub := range s.Catalog.Schema.Subtypes(t) {
-		if sub.Equality == nil || sub.Equality.Form != t.Equality.Form {
+// testWide is test for a wide entry. It looks at the columns that contain keys.
+func (a assertion) testWide(ctx context.Context, s *Snapshot) (has, held bool, err error) {
+	for _, sub := range s.Catalog.Schema.Subtypes(a.typ) {
+		if sub.Equality == nil || sub.Equality.Form != a.typ.Equality.Form {
 			continue
 		}
-		st, err := s.ValuesOf(ctx, id, sub)
+		st, err := s.ValuesOf(ctx, a.id, sub)
 		if err != nil {
 			return has, false, err
 		}
 		for _, d := range st.Described {
-			if !entry.HasOptions(d.Options, options) {
+			if !entry.HasOptions(d.Options, a.options) {
 				continue
 			}
 			has = true
-			if p, err := d.Find(ctx, s, key); err != nil || p != nil {
+			if p, err := d.Find(ctx, s, a.key); err != nil || p != nil {
 				return true, p != nil, err
 			}
 		}

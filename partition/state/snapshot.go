@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -99,7 +98,7 @@ func Of(ctx context.Context, p *catalog.Partition, s *txn.Snapshot) (*Snapshot, 
 // Subschema reads the subschema's entry as it is stored. The result contains the
 // operational attributes of the entry's last change. It contains neither the built-in
 // schema nor an announced schema. Subschema returns nil if the schema was never changed.
-func (s *Snapshot) Subschema(ctx context.Context) (*entry.Entry, error) {
+func Subschema(ctx context.Context, s *Snapshot) (*entry.Entry, error) {
 	e, err := s.Entry(ctx, catalog.SubschemaID, false)
 	if err != nil || e == nil {
 		return nil, err
@@ -112,20 +111,6 @@ func (s *Snapshot) Subschema(ctx context.Context) (*entry.Entry, error) {
 	}
 	return shown, nil
 }
-
-// Contexts returns the names of the naming contexts.
-func (s *Snapshot) Contexts() []dn.DN {
-	names := make([]dn.DN, len(s.Catalog.Contexts))
-	for i, c := range s.Catalog.Contexts {
-		names[i] = c.Name
-	}
-	return names
-}
-
-// Access returns the access rules in force. If two states return the same pointer, they have
-// the same rules and the same schema. For a state of the past, Access returns the present
-// rules.
-func (s *Snapshot) Access() *catalog.Access { return s.Catalog.Access }
 
 // SameNames reports whether every existing entry has the same name as in the state whose
 // ordinal is since. It may return false although no name has changed.
@@ -143,14 +128,8 @@ func SameEntries(t *schema.AttributeType, key []byte) func(s *Snapshot, since ui
 	}
 }
 
-// Present reports whether an entry has a value of a type.
-func (s *Snapshot) Present(ctx context.Context, id entry.ID, t *schema.AttributeType) (bool, error) {
-	tv, err := s.ValuesOf(ctx, id, t)
-	return err == nil && tv.Present(), err
-}
-
 // SameClass reports whether the set of entries with a watched class is the same as in the
 // state whose ordinal is since.
-func (s *Snapshot) SameClass(c *schema.ObjectClass, since uint64) bool {
+func SameClass(c *schema.ObjectClass, s *Snapshot, since uint64) bool {
 	return s.Unchanged(catalog.ClassID(c), since)
 }

@@ -21,11 +21,11 @@ const (
 // ValueRange also reports whether there are more values. It begins to read at the nearest known
 // step at or before the value with the number start (see cache.RangeSteps).
 func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, start, n int) (values [][]byte, more bool, err error) {
-	if s.isKnownToLack(id, t, options) {
+	if i := s.Current(id); i != nil && i.Lacks(t, options) {
 		return nil, false, nil
 	}
 	key := cache.ValuesKey{ID: id, Typ: t, Text: options}
-	l := s.rangeSteps(key)
+	l := knownSteps(s, key)
 	step := min(start/stepEvery, len(l.Starts))
 	columns := master.Columns(t, options)
 	if step > 0 {
@@ -63,15 +63,9 @@ func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.Attrib
 	return values, more, nil
 }
 
-// isKnownToLack reports whether the entry is in the cache and does not have the description.
-func (s *Snapshot) isKnownToLack(id entry.ID, t *schema.AttributeType, options string) bool {
-	i := s.Current(id)
-	return i != nil && i.Entry != nil && !t.Secret() && i.Entry.Find(t, options) == nil
-}
-
-// rangeSteps returns the cached steps of an attribute. If there are none or they are no longer
+// knownSteps returns the cached steps of an attribute. If there are none or they are no longer
 // valid, it returns a RangeSteps without steps.
-func (s *Snapshot) rangeSteps(key cache.ValuesKey) *cache.RangeSteps {
+func knownSteps(s *Snapshot, key cache.ValuesKey) *cache.RangeSteps {
 	if s.Cached {
 		if l, ok := s.Catalog.Cache.RangeSteps.GetIfPresent(key); ok && s.At.Unchanged(key.ID, l.AsOf) {
 			return l

@@ -64,10 +64,10 @@ type danglingFinder struct {
 	s     *state.Snapshot
 	x     *catalog.Indexed
 	found []DanglingValue
-	known map[string]entry.ID // for Exist
+	known map[string]entry.ID // ids of entries, by row keys of the tree
 }
 
-// maxKnown is the largest number of names in known.
+// maxKnown is the largest number of rows in known.
 const maxKnown = 100_000
 
 // A namingKey is the key in an index row of a candidate.
@@ -113,7 +113,7 @@ func (f *danglingFinder) exist(ctx context.Context, keys [][]byte) ([]bool, erro
 			return nil, err
 		}
 	}
-	return f.s.Exist(ctx, names, f.known)
+	return f.namesExist(ctx, names)
 }
 
 // test sets f.found to the dangling values of a candidate.

@@ -44,7 +44,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	case pl.Found:
 		return entry.ID{}, catalog.Errorf(catalog.EntryExists, "entry %s exists already", name)
 	case !pl.ParentFound(tx.Catalog):
-		return entry.ID{}, tx.Missing(ctx, name.Parent(), &pl)
+		return entry.ID{}, pl.Missing(ctx, &tx.Snapshot, name.Parent())
 	}
 	if err := NotAlias(ctx, &tx.Snapshot, pl.Parent); err != nil {
 		return entry.ID{}, err

@@ -93,7 +93,7 @@ func (tx *Tx) existing(ctx context.Context, name dn.DN) (state.Place, error) {
 	case len(name) == 0:
 		return pl, catalog.Errorf(catalog.Unwilling, "the root DSE cannot be changed")
 	case !pl.Found:
-		return pl, tx.Missing(ctx, name, &pl)
+		return pl, pl.Missing(ctx, &tx.Snapshot, name)
 	}
 	return pl, nil
 }

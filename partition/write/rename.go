@@ -90,7 +90,7 @@ func (tx *Tx) destination(ctx context.Context, name dn.DN, newRDN dn.RDN, newPar
 		to.upRDN = to.name.String()
 	}
 	if !to.ParentFound(tx.Catalog) {
-		return to, tx.Missing(ctx, parent, &to.Place)
+		return to, to.Missing(ctx, &tx.Snapshot, parent)
 	}
 	if to.Found {
 		// If this is the entry to be renamed, its new name differs at most in spelling, so the

@@ -89,14 +89,14 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 		}
 		rec.Attributes = append(rec.Attributes, op.PartialAttribute{Description: attribute, Values: [][]byte{[]byte(text)}})
 	}
-	c := s.Config()
+	c := s.Catalog.Config()
 	for _, x := range c.Suffixes {
 		value(contextsOf, x)
 	}
 	for _, x := range c.Indexes {
 		value(indexOf, x.Attribute+" "+string(x.Layout))
 	}
-	for _, u := range s.Unique() {
+	for _, u := range s.Catalog.Unique() {
 		text := u.Attribute
 		if u.Base != entry.Root {
 			name, err := s.Name(ctx, u.Base)
@@ -141,14 +141,14 @@ func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snap
 // directory that never had rules it returns the rules of the profile "open", so that an
 // import of the export allows the same access.
 func accessValues(ctx context.Context, s *partition.Snapshot) (values []string, err error) {
-	if s.Access().Rules == nil {
+	if s.Catalog.Access.Rules == nil {
 		rules, err := access.Placed(ctx, s)
 		for _, r := range rules {
 			values = append(values, r.Rule.String())
 		}
 		return values, err
 	}
-	for _, r := range s.Access().Rules {
+	for _, r := range s.Catalog.Access.Rules {
 		text, err := access.Text(ctx, s, r)
 		if err != nil {
 			return nil, err
@@ -367,14 +367,14 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 // references that the record lacks, because a reference needs its index.
 func (d *configured) replace(ctx context.Context, c *configuration, o *Options) error {
 	s := state.Newest(d.p)
-	empty, err := s.Empty(ctx)
+	filled, err := s.HasChildren(ctx, entry.Root)
 	s.Close()
 	if err != nil {
 		return err
 	}
 	before := d.p.Config().Indexes
 	want := c.indexes
-	if !empty {
+	if filled {
 		want = d.lacking(before, c.indexes, o)
 	} else if err := d.endReferences(ctx, c); err != nil {
 		return err
@@ -513,8 +513,8 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 		return nil
 	}
 	return onlineschema.SetAccess(ctx, d.p, partition.By{}, func(s *partition.Snapshot, old []partition.AccessRule) ([]partition.AccessRule, error) {
-		empty, err := s.Empty(ctx)
-		if err != nil || old != nil && !empty {
+		filled, err := s.HasChildren(ctx, entry.Root)
+		if err != nil || old != nil && filled {
 			return old, err
 		}
 		d.access, d.rules = true, old
@@ -528,8 +528,8 @@ func (d *configured) setAccess(ctx context.Context, c *configuration) error {
 // changes nothing, and givenPolicies sets the policy later.
 func (d *configured) setPolicy(ctx context.Context, c *configuration) error {
 	return onlineschema.SetPolicy(ctx, d.p, partition.By{}, func(s *partition.Snapshot, old []catalog.PolicyAttribute) ([]catalog.PolicyAttribute, error) {
-		empty, err := s.Empty(ctx)
-		if err != nil || old != nil && !empty {
+		filled, err := s.HasChildren(ctx, entry.Root)
+		if err != nil || old != nil && filled {
 			return old, err
 		}
 		if d.policyOf = c.policyOf; c.policyOf != "" {

@@ -20,9 +20,9 @@ type Inspection struct {
 	decision *acl.Decision
 }
 
-// Inspect is DecideAt with reasons. It also works for an identity whom rules do not
+// Inspect is [Judge.DecideAt] with reasons. It also works for an identity whom rules do not
 // restrict.
-func (j *Judge) Inspect(ctx context.Context, at partition.Located) (*Inspection, error) {
+func Inspect(ctx context.Context, j *Judge, at partition.Located) (*Inspection, error) {
 	switch {
 	case j.unrestricted:
 		return &Inspection{decision: acl.Everything}, nil

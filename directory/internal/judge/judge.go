@@ -107,16 +107,13 @@ func (j *Judge) Everywhere() *acl.Decision {
 	return j.program.Always()
 }
 
-// Manages reports whether the requester has the right to manage every entry.
-func (j *Judge) Manages() bool { return j.Everywhere().Manages() }
-
 // MayUse reports whether the requester may use a control or an extended operation.
 func (j *Judge) MayUse(oid string) bool {
 	return j.unrestricted || j.program != nil && j.program.MayUse(oid)
 }
 
 // Decide returns what the requester may do with an entry of the state. Callers must not call
-// Decide for a requester whom access rules do not restrict: see Free.
+// Decide for a requester whom access rules do not restrict: see Unrestricted.
 func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filter.Source) (*acl.Decision, error) {
 	switch {
 	case j.program == nil:
@@ -254,15 +251,6 @@ func (j *Judge) MayFollowAt(ctx context.Context, at partition.Located, t *schema
 	return d != nil && d.Entry(acl.See) && d.All(t, acl.Show), err
 }
 
-// MayFollow is MayFollowAt for an entry that a search found.
-func (j *Judge) MayFollow(ctx context.Context, found *partition.Result, t *schema.AttributeType) (bool, error) {
-	if j.ReadsAll() {
-		return true, nil
-	}
-	d, err := j.decideNamed(ctx, found.Name, found.Entry)
-	return d != nil && d.Entry(acl.See) && d.All(t, acl.Show), err
-}
-
 // OnlyLeading restricts a filter to the entries that MayFollowAt allows.
 func (j *Judge) OnlyLeading(ctx context.Context, f filter.Resolved, t *schema.AttributeType) filter.Resolved {
 	if j.ReadsAll() {
@@ -387,56 +375,6 @@ func (j *Judge) NeededTypes() []*schema.AttributeType {
 	return j.types()
 }
 
-// Shown returns the attributes and values of an entry that the requester may be shown. It
-// changes the parameter attributes in place.
-func (j *Judge) Shown(ctx context.Context, name *dn.Name, e *entry.Entry, attributes []entry.Attribute) ([]entry.Attribute, error) {
-	if j.ReadsAll() {
-		return attributes, nil
-	}
-	if j.showsAlways(attributes) {
-		return attributes, nil
-	}
-	d, err := j.decideNamed(ctx, name, e)
-	if err != nil {
-		return nil, err
-	}
-	return allowed(d, attributes, acl.Show), nil
-}
-
-// showsAlways reports whether the requester may be shown all values of the attributes,
-// whichever entry has them.
-func (j *Judge) showsAlways(attributes []entry.Attribute) bool {
-	if j.program == nil || j.past != nil || j.program.Schema() != j.schema {
-		return false
-	}
-	always := j.program.Always()
-	return !slices.ContainsFunc(attributes, func(a entry.Attribute) bool { return !always.All(a.Type, acl.Show) })
-}
-
-// Allowed returns the attributes and values of an entry on which the requester has the
-// rights r. If the requester does not see the entry, Allowed returns nothing. It changes the
-// parameter attributes in place.
-func (j *Judge) Allowed(ctx context.Context, name *dn.Name, e *entry.Entry, attributes []entry.Attribute, r acl.Rights) ([]entry.Attribute, error) {
-	if j.ReadsAll() {
-		return attributes, nil
-	}
-	d, err := j.decideNamed(ctx, name, e)
-	if err != nil || d == nil || !d.Entry(acl.See) {
-		return nil, err
-	}
-	return allowed(d, attributes, r), nil
-}
-
-// ShowsSecret reports whether the requester may be shown that a secret attribute of an entry
-// has changed. Secrets have no history, so their earlier values are never shown.
-func (j *Judge) ShowsSecret(ctx context.Context, name *dn.Name, e *entry.Entry, t *schema.AttributeType) (bool, error) {
-	if j.unrestricted || t == nil {
-		return t != nil, nil
-	}
-	d, err := j.decideNamed(ctx, name, e)
-	return d != nil && d.All(t, acl.Show), err
-}
-
 // Values returns a function that reports whether the requester has a right on a value of
 // an entry.
 func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) (func(t *schema.AttributeType, value []byte) bool, error) {
@@ -450,89 +388,14 @@ func (j *Judge) Values(ctx context.Context, at partition.Located, r acl.Rights) 
 	return func(t *schema.AttributeType, value []byte) bool { return d != nil && d.Value(t, "", value, r) }, nil
 }
 
-// ValuesOf is Values for an entry that a search found. If the requester does not see the
-// entry, the returned function returns false for every value.
-func (j *Judge) ValuesOf(ctx context.Context, found *partition.Result, r acl.Rights) (func(t *schema.AttributeType, value []byte) bool, error) {
-	d, err := j.decideNamed(ctx, found.Name, found.Entry)
-	seen := d != nil && d.Entry(acl.See)
-	return func(t *schema.AttributeType, value []byte) bool { return seen && d.Value(t, "", value, r) }, err
-}
-
-// ShowsRules reports whether the requester may be shown the access rules at an entry.
-// Even a requester who may read everything needs a rule that grants accessRule by name.
-func (j *Judge) ShowsRules(ctx context.Context, name *dn.Name, e *entry.Entry, t *schema.AttributeType) (bool, error) {
-	if j.unrestricted {
-		return true, nil
+// showsAlways reports whether the requester may be shown all values of the attributes,
+// whichever entry has them.
+func (j *Judge) showsAlways(attributes []entry.Attribute) bool {
+	if j.program == nil || j.past != nil || j.program.Schema() != j.schema {
+		return false
 	}
-	d, err := j.decideNamed(ctx, name, e)
-	return d != nil && d.All(t, acl.Show), err
-}
-
-// SeesEntry reports whether the requester sees an entry of the state, or an entry that is
-// not stored.
-func (j *Judge) SeesEntry(ctx context.Context, name *dn.Name, e *entry.Entry) (bool, error) {
-	if j.SeesAll() {
-		return true, nil
-	}
-	d, err := j.decideNamed(ctx, name, e)
-	return d != nil && d.Entry(acl.See), err
-}
-
-// ShowsAll reports whether the requester may be shown all values of a description.
-func (j *Judge) ShowsAll(ctx context.Context, found *partition.Result, t *schema.AttributeType, options string) (bool, error) {
-	if j.ReadsAll() {
-		return true, nil
-	}
-	d, err := j.decideNamed(ctx, found.Name, found.Entry)
-	return d != nil && d.Description(t, options, acl.Show), err
-}
-
-// decideNamed is Decide for an entry whose name is a *dn.Name.
-func (j *Judge) decideNamed(ctx context.Context, found *dn.Name, e *entry.Entry) (*acl.Decision, error) {
-	if j.last == e {
-		return j.decision, nil
-	}
-	name, err := found.DN()
-	if err != nil {
-		return nil, err
-	}
-	return j.Decide(ctx, name, e, j.source(name, e))
-}
-
-// allowed returns the values of attributes on which a decision grants the rights r.
-func allowed(d *acl.Decision, attributes []entry.Attribute, r acl.Rights) []entry.Attribute {
-	kept := attributes[:0]
-	for _, a := range attributes {
-		switch {
-		case d.Description(a.Type, a.Options, r):
-			kept = append(kept, a)
-		case d.Some(a.Type, r):
-			var values [][]byte
-			for _, v := range a.Values {
-				if d.Value(a.Type, a.Options, v, r) {
-					values = append(values, v)
-				}
-			}
-			if len(values) > 0 {
-				kept = append(kept, entry.Attribute{Type: a.Type, Options: a.Options, Values: values})
-			}
-		}
-	}
-	return kept
-}
-
-// Searchable returns an entry for sorting. If SortsAll returns true for the keys, the entry is
-// complete. Otherwise it lacks the values that the requester may not search.
-func (j *Judge) Searchable(ctx context.Context, found *partition.Result, keys []partition.SortKey) (*entry.Entry, error) {
-	if j.SortsAll(keys) {
-		return found.Entry, nil
-	}
-	d, err := j.decideNamed(ctx, found.Name, found.Entry)
-	if err != nil {
-		return nil, err
-	}
-	attributes := append([]entry.Attribute(nil), found.Entry.Attributes...)
-	return &entry.Entry{ID: found.Entry.ID, Attributes: allowed(d, attributes, acl.Search)}, nil
+	always := j.program.Always()
+	return !slices.ContainsFunc(attributes, func(a entry.Attribute) bool { return !always.All(a.Type, acl.Show) })
 }
 
 // SortsAll reports whether the requester may search the sort keys in all entries.

@@ -18,7 +18,7 @@ func TestZeroJudgeRefuses(t *testing.T) {
 	cn := sch.Attribute("cn")
 	var j Judge
 	j.Read(nil, sch)
-	if j.Unrestricted() || j.ReadsAll() || j.SeesAll() || j.Manages() || j.MayUse("1.2.3") {
+	if j.Unrestricted() || j.ReadsAll() || j.SeesAll() || j.Everywhere().Manages() || j.MayUse("1.2.3") {
 		t.Error("it lets something be done")
 	}
 	if j.MayReadPast() == nil {
@@ -42,11 +42,11 @@ func TestZeroJudgeRefuses(t *testing.T) {
 			t.Errorf("%s finds an entry", f)
 		}
 	}
-	if shown, err := j.Shown(ctx, dn.NewName("cn=x"), e, e.Attributes); err == nil || len(shown) > 0 {
+	if shown, err := j.Case(dn.NewName("cn=x"), e).Shown(ctx, e.Attributes); err == nil || len(shown) > 0 {
 		t.Errorf("it shows %v, %v", shown, err)
 	}
 	j.Unrestrict()
-	if !j.Unrestricted() || !j.ReadsAll() || !j.SeesAll() || !j.Manages() || !j.MayUse("1.2.3") || !j.Everywhere().All(cn, acl.AttributeRights) {
+	if !j.Unrestricted() || !j.ReadsAll() || !j.SeesAll() || !j.Everywhere().Manages() || !j.MayUse("1.2.3") || !j.Everywhere().All(cn, acl.AttributeRights) {
 		t.Error("who is above rules is refused")
 	}
 }

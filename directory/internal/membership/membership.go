@@ -190,7 +190,7 @@ func (w *walk) allows(ctx context.Context, g *partition.Result, found []search.R
 	if w.req.Judge.ReadsAll() {
 		return true, nil
 	}
-	may, err := w.req.Judge.ValuesOf(ctx, g, w.right)
+	may, err := w.req.Judge.Case(g.Name, g.Entry).Values(ctx, w.right)
 	if err != nil {
 		return false, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/bounded"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -96,7 +97,7 @@ func (c *Cache) Set(ctx context.Context, s *partition.Snapshot, k *wellknown.Ele
 	}
 	settings := s.Catalog.Policy
 	set := c.set.Load()
-	if set != nil && set.schema == k.Schema && set.settings == settings && s.SameClass(k.Policy, set.asOf) && s.SameNames(set.asOf) {
+	if set != nil && set.schema == k.Schema && set.settings == settings && state.SameClass(k.Policy, s, set.asOf) && s.SameNames(set.asOf) {
 		return set, nil
 	}
 	if has, err := search.HasClass(ctx, s, k.Policy); err != nil || !has && settings == nil {
@@ -159,7 +160,7 @@ func place(s *partition.Snapshot, k *wellknown.Elements, found *partition.Result
 		return p, errors.Join(bad, err)
 	}
 	if len(p.policy.For) > 0 {
-		if p.audience, err = access.NewAudience(k.Schema, s.Contexts(), p.policy.For); err != nil {
+		if p.audience, err = access.NewAudience(k.Schema, s.Catalog.ContextNames(), p.policy.For); err != nil {
 			return p, errors.Join(bad, fmt.Errorf("pwdPolicyFor: %w", err)) // the policy applies to nobody
 		}
 	}

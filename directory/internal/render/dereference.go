@@ -184,6 +184,6 @@ func (v *Presenter) shownEntry(ctx context.Context, found *partition.Result) (*e
 	if v.Req.Judge.ReadsAll() {
 		return found.Entry, nil
 	}
-	attributes, err := v.Req.Judge.Shown(ctx, found.Name, found.Entry, slices.Clone(found.Entry.Attributes))
+	attributes, err := v.Req.Judge.Case(found.Name, found.Entry).Shown(ctx, slices.Clone(found.Entry.Attributes))
 	return &entry.Entry{ID: found.ID, Attributes: attributes}, err
 }

@@ -127,7 +127,7 @@ func (v *Presenter) Entry(ctx context.Context, found *partition.Result, controls
 			return nil, err
 		}
 	}
-	if attributes, err = v.Req.Judge.Shown(ctx, found.Name, found.Entry, attributes); err != nil {
+	if attributes, err = v.Req.Judge.Case(found.Name, found.Entry).Shown(ctx, attributes); err != nil {
 		return nil, err
 	}
 	if v.dereference != nil {

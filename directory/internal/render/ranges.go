@@ -87,7 +87,8 @@ func (v *Presenter) appendRanges(ctx context.Context, as []entry.Attribute, foun
 
 // valueRange returns a range of the values that the requester may be shown.
 func (v *Presenter) valueRange(ctx context.Context, r *ranged, found *partition.Result) (values [][]byte, more bool, err error) {
-	all, err := v.Req.Judge.ShowsAll(ctx, found, r.typ, r.options)
+	c := v.Req.Judge.Case(found.Name, found.Entry)
+	all, err := c.ShowsAll(ctx, r.typ, r.options)
 	if err != nil {
 		return nil, false, err
 	}
@@ -98,7 +99,7 @@ func (v *Presenter) valueRange(ctx context.Context, r *ranged, found *partition.
 	if values, _, err = v.storedRange(ctx, &whole, found); err != nil {
 		return nil, false, err
 	}
-	shown, err := v.Req.Judge.Shown(ctx, found.Name, found.Entry, []entry.Attribute{{Type: r.typ, Options: r.options, Values: values}})
+	shown, err := c.Shown(ctx, []entry.Attribute{{Type: r.typ, Options: r.options, Values: values}})
 	if err != nil || len(shown) == 0 {
 		return nil, false, err
 	}

@@ -64,7 +64,7 @@ func (v *Presenter) appendRights(ctx context.Context, shown []entry.Attribute, f
 	if err != nil {
 		return nil, err
 	}
-	d, err := v.rights.judge.Inspect(ctx, found.Located)
+	d, err := judge.Inspect(ctx, &v.rights.judge, found.Located)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (v *Presenter) askedAbout(ctx context.Context, shown []entry.Attribute, fou
 		return all, nil
 	}
 	k := v.Req.Known
-	classes, err := v.Req.Judge.Shown(ctx, found.Name, found.Entry, []entry.Attribute{{Type: k.ObjectClass, Values: found.Entry.Values(k.ObjectClass)}})
+	classes, err := v.Req.Judge.Case(found.Name, found.Entry).Shown(ctx, []entry.Attribute{{Type: k.ObjectClass, Values: found.Entry.Values(k.ObjectClass)}})
 	for i := range classes {
 		for _, name := range classes[i].Values {
 			if c := v.Req.Schema.Class(string(name)); c != nil {

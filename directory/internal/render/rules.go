@@ -19,7 +19,7 @@ func Rules(ctx context.Context, req *request.Request, name *dn.Name, e *entry.En
 	if err != nil || !slices.ContainsFunc(rules, here) {
 		return nil, err
 	}
-	shown, err := req.Judge.ShowsRules(ctx, name, e, req.Known.AccessRule)
+	shown, err := req.Judge.Case(name, e).ShowsRules(ctx, req.Known.AccessRule)
 	if err != nil || !shown {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func rulesOf(ctx context.Context, req *request.Request) ([]partition.AccessRule,
 	if req.IsPast() {
 		return req.Snapshot.Catalog.AccessAt(ctx, req.Snapshot.Reader)
 	}
-	return req.Snapshot.Access().Rules, nil
+	return req.Snapshot.Catalog.Access.Rules, nil
 }
 
 // appendRules adds the access rules of an entry, if requested by name or by "+".

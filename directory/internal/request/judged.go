@@ -23,7 +23,7 @@ func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) erro
 		req.Judge.Unrestrict()
 		return nil
 	}
-	req.Seen.Rules = newest.Access().Since
+	req.Seen.Rules = newest.Catalog.Access.Since
 	p, err := req.ProgramOf(ctx, newest, req.Who)
 	if err == nil {
 		req.Judge.By(p)

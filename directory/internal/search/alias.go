@@ -25,7 +25,7 @@ func (st *Stream) isAlias(ctx context.Context, found *partition.Result) (bool, e
 	if !st.aliases || found.ID == st.base || !st.Req.Known.Is(found.Entry, st.Req.Known.Alias) {
 		return false, nil
 	}
-	return st.Req.Judge.MayFollow(ctx, found, st.Req.Known.AliasedObjectName)
+	return st.Req.Judge.Case(found.Name, found.Entry).MayFollow(ctx, st.Req.Known.AliasedObjectName)
 }
 
 // isReferral reports whether a found entry is a referral to send. If the requester may
@@ -34,7 +34,7 @@ func (st *Stream) isReferral(ctx context.Context, found *partition.Result) (bool
 	if !st.Referrals || !st.Req.Known.Is(found.Entry, st.Req.Known.Referral) {
 		return false, nil
 	}
-	return st.Req.Judge.MayFollow(ctx, found, st.Req.Known.Ref)
+	return st.Req.Judge.Case(found.Name, found.Entry).MayFollow(ctx, st.Req.Known.Ref)
 }
 
 // takeAlias records the target of an alias as another base of the search. If the target is

@@ -283,7 +283,7 @@ func (st *Stream) take(ctx context.Context, found *partition.Result) error {
 		}
 	}
 	if st.sorter != nil {
-		e, err := st.Req.Judge.Searchable(ctx, found, st.keys)
+		e, err := st.Req.Judge.Case(found.Name, found.Entry).Searchable(ctx, st.keys)
 		if err != nil {
 			return err
 		}

@@ -127,16 +127,17 @@ func sight(ctx context.Context, x *request.Request, id entry.ID) (*history.Visib
 	if err != nil {
 		return nil, err
 	}
-	if sees, err := x.Judge.SeesEntry(ctx, name, e); err != nil || !sees {
+	c := x.Judge.Case(name, e)
+	if sees, err := c.Sees(ctx); err != nil || !sees {
 		return nil, err
 	}
 	seen := &history.VisibleEntry{Secret: func(attribute string) (bool, error) {
-		return x.Judge.ShowsSecret(ctx, name, e, x.Schema.Attribute(attribute))
+		return c.ShowsSecret(ctx, x.Schema.Attribute(attribute))
 	}}
 	if seen.Name, err = name.DN(); err != nil {
 		return nil, err
 	}
-	seen.Attributes, err = x.Judge.Shown(ctx, name, e, slices.Clone(e.Attributes))
+	seen.Attributes, err = c.Shown(ctx, slices.Clone(e.Attributes))
 	return seen, err
 }
 

@@ -57,7 +57,7 @@ func Config(ctx context.Context, req *request.Request) (*Entry, error) {
 	for _, a := range policy {
 		v.add(req.Schema, a.Name, a.Values...)
 	}
-	seen, err := req.Judge.SeesEntry(ctx, v.Name, &v.Entry)
+	seen, err := req.Judge.Case(v.Name, &v.Entry).Sees(ctx)
 	if err != nil || !seen {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 // judgeAs makes the Judge of the listing decide by the access rules of a request.
 func (l *listing) judgeAs(req *request.Request) {
 	l.req.Judge = req.Judge
-	if l.judged = !req.Judge.Manages(); l.judged {
+	if l.judged = !req.Judge.Everywhere().Manages(); l.judged {
 		l.req.Judge.ByName()
 	}
 }
@@ -90,7 +90,7 @@ func (l *listing) sees(ctx context.Context, v *Entry) (bool, error) {
 	if !l.judged {
 		return true, nil
 	}
-	return l.req.Judge.SeesEntry(ctx, v.Name, &v.Entry)
+	return l.req.Judge.Case(v.Name, &v.Entry).Sees(ctx)
 }
 
 // refuseOrder reports to the client that a sort control has no effect, because the order of a

@@ -103,7 +103,7 @@ func listedQuery(ctx context.Context, req *request.Request, d *materialized.Defi
 func listedEntry(ctx context.Context, req *request.Request, d *materialized.Definition, found *partition.Result, r acl.Rights) (*Entry, error) {
 	attributes, err := d.Compose(ctx, req.Snapshot, found.Located, found.Entry, req.Judge.NeededTypes(),
 		func(ctx context.Context, at partition.Located, e *entry.Entry, as []entry.Attribute) ([]entry.Attribute, error) {
-			return req.Judge.Allowed(ctx, at.Name, e, as, r)
+			return req.Judge.Case(at.Name, e).Allowed(ctx, as, r)
 		})
 	if err != nil {
 		return nil, err

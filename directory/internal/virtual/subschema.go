@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -54,7 +55,7 @@ func Subschema(ctx context.Context, req *request.Request) (*Entry, error) {
 	add("entryDN", catalog.SubschemaName)
 	add("subschemaSubentry", catalog.SubschemaName)
 	add("hasSubordinates", "FALSE")
-	stored, err := req.Snapshot.Subschema(ctx)
+	stored, err := state.Subschema(ctx, req.Snapshot)
 	if err != nil || stored == nil {
 		return v, err
 	}

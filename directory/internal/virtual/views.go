@@ -293,7 +293,7 @@ func readableView(ctx context.Context, req *request.Request, name dn.DN) (*mater
 	if err != nil || e == nil {
 		return nil, err
 	}
-	shown, err := req.Judge.Shown(ctx, d.Name, e, slices.Clone(e.Attributes))
+	shown, err := req.Judge.Case(d.Name, e).Shown(ctx, slices.Clone(e.Attributes))
 	if err != nil {
 		return nil, err
 	}

@@ -146,7 +146,7 @@ func (v *Entry) Shown(ctx context.Context, req *request.Request) (*entry.Entry, 
 	if !v.judged {
 		return &v.Entry, nil
 	}
-	attributes, err := req.Judge.Shown(ctx, v.Name, &v.Entry, slices.Clone(v.Entry.Attributes))
+	attributes, err := req.Judge.Case(v.Name, &v.Entry).Shown(ctx, slices.Clone(v.Entry.Attributes))
 	return &entry.Entry{Attributes: attributes}, err
 }
 

@@ -79,7 +79,7 @@ func (c *content) shows(ctx context.Context, id entry.ID) (name string, shown []
 	if err != nil {
 		return "", nil, err
 	}
-	shown, err = c.Req.Judge.Shown(ctx, n, e, slices.Clone(e.Attributes))
+	shown, err = c.Req.Judge.Case(n, e).Shown(ctx, slices.Clone(e.Attributes))
 	return n.String(), shown, err
 }
 

@@ -102,7 +102,7 @@ func changeRules(ctx context.Context, req *request.Request, tx *partition.Tx, pl
 			return op.Errorf(op.ConstraintViolation, "accessRule takes no options")
 		}
 	}
-	ed := access.Editor{State: &tx.Snapshot, Rules: tx.Access().Rules, Place: place, Name: name, Find: req.Judge.Find, Permissive: req.Controls.Rules.Permissive}
+	ed := access.Editor{State: &tx.Snapshot, Rules: tx.Catalog.Access.Rules, Place: place, Name: name, Find: req.Judge.Find, Permissive: req.Controls.Rules.Permissive}
 	rules, err := ed.Apply(ctx, changes)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func diffAccess(ctx context.Context, w *cli.Work, a diffArgs) error {
 		if err != nil {
 			return err
 		}
-		if sets[i], err = acl.NewSet(s.Schema(), s.Contexts(), rules); err != nil {
+		if sets[i], err = acl.NewSet(s.Schema(), s.Catalog.ContextNames(), rules); err != nil {
 			return err
 		}
 	}

@@ -110,7 +110,7 @@ func readForeign(im *foreign.Import, w *cli.Around, name string) error {
 func importAccess(ctx context.Context, w *cli.Work, a importArgs) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
-	im := a.newImport(s.Schema(), s.Contexts())
+	im := a.newImport(s.Schema(), s.Catalog.ContextNames())
 	if err := a.read(im, &w.Around); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func Warn(c *config.Config, log *slog.Logger) {
 func warnOpen(p *partition.Partition, log *slog.Logger) {
 	s := state.Newest(p)
 	defer s.Close()
-	if s.Access().Rules == nil {
+	if s.Catalog.Access.Rules == nil {
 		log.Warn("there are no access rules, so anyone reads everything except secrets: 'ldapd access profile staff' prints a set to begin with")
 	}
 }
