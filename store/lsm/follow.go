@@ -58,7 +58,7 @@ func (s *Store) checkMark() error {
 	case err != nil:
 		return err
 	case mark != nil && !s.o.Follow:
-		return fmt.Errorf("%w: 'ldapd promote' opens it for writing", ErrFollows)
+		return ErrFollows
 	case mark == nil && s.o.Follow:
 		return ErrFollowsNone
 	}

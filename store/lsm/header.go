@@ -173,7 +173,7 @@ func (d *folder) findFormat() error {
 		return fmt.Errorf("%w: its files have format %d, this program knows formats up to %d: use a newer program",
 			table.ErrNewer, d.format, newestFormat)
 	case d.format < oldestFormat:
-		return fmt.Errorf("its files have format %d, this program knows formats from %d on: open it once with 'ldapd upgrade' of an older version",
+		return fmt.Errorf("its files have format %d, this program knows formats from %d on: upgrade it with an older version first",
 			d.format, oldestFormat)
 	}
 	return nil

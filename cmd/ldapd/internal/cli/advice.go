@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/seed-4dac0d86/ldapd/store/archive"
+	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
@@ -15,6 +16,7 @@ var advised = []struct {
 }{
 	{archive.ErrNotOwner, "'ldapd backup --take-over' takes it over"},
 	{archive.ErrNoIdentity, "the option is --identity"},
+	{lsm.ErrFollows, "'ldapd promote' opens it for writing"},
 	{txn.ErrIncomplete, "that was 'ldapd backup clone' or 'ldapd backup cut'"},
 	{syscall.EADDRINUSE, "the option is --listen"},
 }
