@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
 // run runs a request. The caller turns the returned error into the result. If the error is
@@ -124,24 +125,27 @@ const maxAttributes = 2048
 
 // search passes a search to the package that serves it (RFC 4511, 4.5).
 func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink) error {
-	name, err := dn.Parse(r.Base)
-	if err != nil {
-		return op.Errorf(op.InvalidDNSyntax, "base: %v", err)
-	}
 	if r.Scope > op.Subordinates || r.Deref > op.DerefAlways || r.SizeLimit < 0 || r.TimeLimit < 0 {
 		return op.Errorf(op.ProtocolError, "a search's scope, dereferencing or limits are out of range")
 	}
 	if len(r.Attributes) > maxAttributes {
 		return op.Errorf(op.AdminLimitExceeded, "the search asks for %d attributes, and at most %d are served: ask for * or @CLASS", len(r.Attributes), maxAttributes)
 	}
+	if state.KnowsBase(req.Server.Part, r.Scope, r.Base) && !req.Controls.Waits() {
+		return search.Run(ctx, req, d.lists, r, sink)
+	}
+	name, err := dn.Parse(r.Base)
+	if err != nil {
+		return op.Errorf(op.InvalidDNSyntax, "base: %v", err)
+	}
 	waits := req.Controls.Waits() && virtual.HoldsDefinitions(name)
 	if source := virtual.Lookup(name, r.Scope); source != nil && !waits {
 		return source.Search(ctx, req, name, r, sink)
 	}
 	if req.Controls.Waits() {
-		return watch.Run(ctx, req, name, r, sink)
+		return watch.Run(ctx, req, r, sink)
 	}
-	return search.Run(ctx, req, d.lists, name, r, sink)
+	return search.Run(ctx, req, d.lists, r, sink)
 }
 
 // extended runs an extended operation (RFC 4511, 4.12).

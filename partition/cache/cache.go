@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/bounded"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -42,7 +43,8 @@ type Cache struct {
 }
 
 // A NameKey is a key of Children or of Names. In a key of Children, Name is the normalised RDN
-// of an entry below Parent. In a key of Names, Name is a whole name and Parent is the zero id.
+// of an entry below Parent. In a key of Names, Name is a whole name and Parent is the zero id, or see
+// BaseKey.
 //
 // Children and Names have the same type of keys, because Go compiles the code of the cache once
 // for each type of key. Another type of key would add 0.2 MB to the program. ValuesKey is
@@ -120,6 +122,13 @@ type Secrets struct {
 type CachedName struct {
 	AsOf uint64
 	Name *dn.Name
+}
+
+// BaseKey is the key in Names of the base of a search. Its Parent is an id that no entry has. Bases
+// are kept apart from other names, and by scope, because searches of some scopes from some entries
+// are not served from the tree: those of the records of a view.
+func BaseKey(scope op.Scope, name string) NameKey {
+	return NameKey{entry.ID{'b', 'a', 's', 'e', byte(scope)}, name}
 }
 
 // Moves is an id that every rename touches in addition to the renamed entry. A rename

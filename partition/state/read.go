@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
@@ -605,8 +606,21 @@ func (a assertion) testWide(ctx context.Context, s *Snapshot) (has, held bool, e
 // the stored spelling. For frequent names this saves parsing the name and looking up its RDNs.
 // Recall returns false if the cache does not contain the name or the entry, if the entry may
 // have changed, or if an entry may have been renamed since.
-func (s *Snapshot) Recall(name string) (Located, bool) {
-	id, ok := s.Catalog.Cache.Names.GetIfPresent(cache.NameKey{Name: name})
+func (s *Snapshot) Recall(name string) (Located, bool) { return s.recall(cache.NameKey{Name: name}) }
+
+// RecallBase is Recall for a scope and a name that were passed to RememberBase.
+func RecallBase(s *Snapshot, scope op.Scope, name string) (Located, bool) {
+	return s.recall(cache.BaseKey(scope, name))
+}
+
+// KnowsBase reports whether RecallBase could return an entry in some state.
+func KnowsBase(p *catalog.Partition, scope op.Scope, name string) bool {
+	_, ok := p.Catalog.Load().Cache.Names.GetIfPresent(cache.BaseKey(scope, name))
+	return ok
+}
+
+func (s *Snapshot) recall(k cache.NameKey) (Located, bool) {
+	id, ok := s.Catalog.Cache.Names.GetIfPresent(k)
 	if !ok {
 		return Located{}, false
 	}
@@ -615,16 +629,23 @@ func (s *Snapshot) Recall(name string) (Located, bool) {
 		return Located{}, false
 	}
 	n := i.Name.Load()
-	if n == nil || n.Name.String() != name || !s.At.Unchanged(cache.Moves, n.AsOf) {
+	if n == nil || n.Name.String() != k.Name || !s.At.Unchanged(cache.Moves, n.AsOf) {
 		return Located{}, false
 	}
 	return Located{id, i.Node.Parent, n.Name}, true
 }
 
 // Remember caches the entry of a name for Recall, if the name has the stored spelling.
-func (s *Snapshot) Remember(name string, at Located) {
-	if s.Cached && name == at.Name.String() {
-		s.Catalog.Cache.Names.Set(cache.NameKey{Name: name}, at.ID)
+func (s *Snapshot) Remember(name string, at Located) { s.rememberName(cache.NameKey{Name: name}, at) }
+
+// RememberBase is Remember for a name at which a search of the tree with this scope began.
+func RememberBase(s *Snapshot, scope op.Scope, name string, at Located) {
+	s.rememberName(cache.BaseKey(scope, name), at)
+}
+
+func (s *Snapshot) rememberName(k cache.NameKey, at Located) {
+	if s.Cached && k.Name == at.Name.String() {
+		s.Catalog.Cache.Names.Set(k, at.ID)
 	}
 }
 

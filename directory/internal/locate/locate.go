@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -69,29 +70,56 @@ func referral(req *request.Request, h *redirect, scope string) error {
 
 // Base finds the base of a search. It follows aliases on the way to the base if the
 // search requests this (RFC 4511, 4.5.1.3).
-func Base(ctx context.Context, req *request.Request, r *op.Search, name dn.DN) (partition.Located, error) {
+//
+// For a requester who reads everything, Base recalls names that were used before: most searches
+// begin at the same few entries.
+func Base(ctx context.Context, req *request.Request, r *op.Search) (partition.Located, error) {
+	classes, err := redirects(ctx, req, r)
+	if err != nil {
+		return partition.Located{}, err
+	}
+	// A search that waits for changes is served from the tree also where another search is not.
+	plain := classes == nil && req.Judge.ReadsAll() && !req.Controls.Waits()
+	if plain {
+		if at, ok := state.RecallBase(req.Snapshot, r.Scope, r.Base); ok {
+			return at, nil
+		}
+	}
+	name, err := dn.Parse(r.Base)
+	if err != nil {
+		return partition.Located{}, op.Errorf(op.InvalidDNSyntax, "base: %v", err)
+	}
 	if err := checkOutside(req, name, scopeName(r.Scope)); err != nil {
 		return partition.Located{}, err
 	}
-	var classes []*schema.ObjectClass
+	if classes != nil {
+		return Follow(ctx, req, name, scopeName(r.Scope), classes)
+	}
+	at, err := req.Judge.Find(ctx, name)
+	if err == nil && plain {
+		state.RememberBase(req.Snapshot, r.Scope, r.Base, at)
+	}
+	return at, err
+}
+
+// redirects returns the classes of entries that send a search from its base to another place, as
+// far as the directory has such entries.
+func redirects(ctx context.Context, req *request.Request, r *op.Search) (classes []*schema.ObjectClass, err error) {
 	if r.Deref == op.DerefFindingBase || r.Deref == op.DerefAlways {
 		if has, err := search.HasClass(ctx, req.Snapshot, req.Known.Alias); err != nil {
-			return partition.Located{}, err
+			return nil, err
 		} else if has {
 			classes = append(classes, req.Known.Alias)
 		}
 	}
 	if !req.Controls.ManageDsaIT {
 		if has, err := search.HasClass(ctx, req.Snapshot, req.Known.Referral); err != nil {
-			return partition.Located{}, err
+			return nil, err
 		} else if has {
 			classes = append(classes, req.Known.Referral)
 		}
 	}
-	if classes == nil {
-		return req.Judge.Find(ctx, name)
-	}
-	return Follow(ctx, req, name, scopeName(r.Scope), classes)
+	return classes, nil
 }
 
 // Follow finds the entry with a name. The parameter classes contains the class of aliases, of

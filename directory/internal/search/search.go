@@ -13,7 +13,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/filterprep"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -22,7 +21,7 @@ import (
 )
 
 // Run runs a search of the tree (RFC 4511, 4.5).
-func Run(ctx context.Context, req *request.Request, l Lists, name dn.DN, r *op.Search, sink op.Sink) error {
+func Run(ctx context.Context, req *request.Request, l Lists, r *op.Search, sink op.Sink) error {
 	ctx, cancel := delivery.LimitTime(ctx, req, r)
 	defer cancel()
 	p, done, err := delivery.OpenPage(req, r)
@@ -38,7 +37,7 @@ func Run(ctx context.Context, req *request.Request, l Lists, name dn.DN, r *op.S
 	if err != nil {
 		return err
 	}
-	at, err := locate.Base(ctx, req, r, name)
+	at, err := locate.Base(ctx, req, r)
 	if err != nil {
 		return err
 	}

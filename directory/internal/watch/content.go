@@ -12,7 +12,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/search"
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	partsearch "github.com/seed-4dac0d86/ldapd/partition/search"
@@ -24,11 +23,11 @@ import (
 type content struct{ search.Stream }
 
 // Run runs a search that waits for changes.
-func Run(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
+func Run(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink) error {
 	if req.Controls.Sync != nil {
-		return synchronize(ctx, req, name, r, sink)
+		return synchronize(ctx, req, r, sink)
 	}
-	return searchOn(ctx, req, name, r, sink)
+	return searchOn(ctx, req, r, sink)
 }
 
 // A watch is a search that waits for changes: content synchronization, or a persistent
@@ -36,7 +35,6 @@ func Run(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, si
 type watch struct {
 	req  *request.Request
 	r    *op.Search
-	name dn.DN
 	sink op.Sink
 	base entry.ID // the base of the search, which must stay the same entry
 	// program contains the access rules that selected the content that the client has. If
@@ -54,7 +52,7 @@ func (w *watch) content(ctx context.Context, s *partition.Snapshot, p *acl.Progr
 	if p != nil {
 		req.Judge.By(p)
 	}
-	at, err := locate.Base(ctx, req, w.r, w.name)
+	at, err := locate.Base(ctx, req, w.r)
 	if err != nil {
 		return nil, err
 	}

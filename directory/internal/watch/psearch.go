@@ -7,7 +7,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -34,12 +33,12 @@ type persister struct {
 }
 
 // searchOn runs a search with a persistent search control.
-func searchOn(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
+func searchOn(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink) error {
 	p, err := rulesNow(ctx, req)
 	if err != nil {
 		return err
 	}
-	w := &persister{watch{req: req, r: withoutAliases(r), name: name, sink: sink, program: p}, req.Controls.Persistent}
+	w := &persister{watch{req: req, r: withoutAliases(r), sink: sink, program: p}, req.Controls.Persistent}
 	frontier, err := w.begin(ctx)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -44,11 +43,11 @@ const (
 var errRefresh = &op.Result{Code: op.SyncRefreshRequired, Diagnostic: "the changes since the state of the cookie are not known: begin without the cookie, or with reloadHint"}
 
 // synchronize runs a search with a sync request control.
-func synchronize(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
+func synchronize(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink) error {
 	if r.Deref == op.DerefInSearching || r.Deref == op.DerefAlways {
 		return op.Errorf(op.ProtocolError, "content synchronization cannot dereference aliases while searching (RFC 4533, 3.5.2)")
 	}
-	y := &synchronizer{watch: watch{req: req, r: r, name: name, sink: sink}, request: req.Controls.Sync, cookie: parseCookie(req.Controls.Sync.Cookie), quota: delivery.NewQuota(req, r)}
+	y := &synchronizer{watch: watch{req: req, r: r, sink: sink}, request: req.Controls.Sync, cookie: parseCookie(req.Controls.Sync.Cookie), quota: delivery.NewQuota(req, r)}
 	limited, cancel := delivery.LimitTime(ctx, req, r)
 	deletes, err := y.refresh(limited)
 	cancel()
