@@ -18,9 +18,15 @@ import (
 type push struct {
 	never bool          // no row can match
 	row   filter.Filter // excludes rows whose keys do not match
-	// If cells is not nil, pages return only the columns that the filter needs. The rows whose
-	// visible cells in these columns pass test, or whose visible cells a page does not show, are then
-	// read by their keys.
+	part                // the whole of the filter that columns decide
+	// If that is a conjunction, parts has its parts. Each of them alone finds all rows that match.
+	parts []part
+}
+
+// A part is a filter that some columns decide. If cells is not nil, pages return only these columns.
+// The rows whose visible cells in these columns pass test, or whose visible cells a page does not
+// show, are then read by their keys.
+type part struct {
 	cells *selection
 	test  table.Filter
 }
@@ -43,11 +49,37 @@ func pushdown(h *shape, sel *selection, s *table.Select) (p push, err error) {
 	if h.unversioned {
 		return p, nil
 	}
+	if p.part, err = partOf(h, sel, s.Filter); err != nil {
+		return p, err
+	}
+	all, _ := s.Filter.(table.All)
+	for _, f := range all {
+		g, err := partOf(h, sel, f)
+		if err != nil {
+			return p, err
+		}
+		if g.cells != nil {
+			p.parts = append(p.parts, g)
+		}
+	}
+	return p, nil
+}
+
+// alternatives returns the parts, or the only part.
+func (p *push) alternatives() []part {
+	if len(p.parts) > 0 {
+		return p.parts
+	}
+	return []part{p.part}
+}
+
+// partOf returns the part for a filter. It has no cells if no columns decide any part of the filter.
+func partOf(h *shape, sel *selection, f table.Filter) (p part, err error) {
 	fams := map[string][]string{}
-	f, test, ok := cellFilter(h, s.Filter, fams)
+	cells, test, ok := cellFilter(h, f, fams)
 	if ok {
-		p.cells, p.test = &selection{view: sel.view, versioned: true, families: fams}, test
-		err = p.cells.setColumns(f)
+		p = part{&selection{view: sel.view, versioned: true, families: fams}, test}
+		err = p.cells.setColumns(cells)
 	}
 	return p, err
 }
@@ -139,9 +171,9 @@ func regex(pattern string) *filter.RegexStringComparator {
 func cellFilter(h *shape, f table.Filter, fams map[string][]string) (cells filter.Filter, test table.Filter, ok bool) {
 	switch g := f.(type) {
 	case table.Any:
-		return anyCells(h, g, fams)
+		return cellsOfAny(h, g, fams)
 	case table.All:
-		return allCellsOf(h, g, fams)
+		return cellsOfAll(h, g, fams)
 	case table.Has:
 		cells, ok = spanCells(h, table.Column(g.Family, g.Qualifier), fams)
 	case table.HasRange:
@@ -152,9 +184,9 @@ func cellFilter(h *shape, f table.Filter, fams map[string][]string) (cells filte
 	return cells, f, ok
 }
 
-// allCellsOf passes the columns of all parts that can be translated. HBase cannot test that a row has
+// cellsOfAll passes the columns of all parts that can be translated. HBase cannot test that a row has
 // a column of each part, so the test does.
-func allCellsOf(h *shape, fs table.All, fams map[string][]string) (filter.Filter, table.Filter, bool) {
+func cellsOfAll(h *shape, fs table.All, fams map[string][]string) (filter.Filter, table.Filter, bool) {
 	cells := filter.NewList(filter.MustPassOne)
 	var test table.All
 	for _, f := range fs {
@@ -166,7 +198,7 @@ func allCellsOf(h *shape, fs table.All, fams map[string][]string) (filter.Filter
 	return cells, test, len(test) > 0
 }
 
-func anyCells(h *shape, fs table.Any, fams map[string][]string) (filter.Filter, table.Filter, bool) {
+func cellsOfAny(h *shape, fs table.Any, fams map[string][]string) (filter.Filter, table.Filter, bool) {
 	cells := filter.NewList(filter.MustPassOne)
 	var test table.Any
 	for _, f := range fs {

@@ -49,6 +49,11 @@ type scanner struct {
 	brief     bool   // each page has a scanner of its own, with which the server answers soon
 	done      bool
 
+	// These are counted while the server leaves out cells.
+	looked int64   // rows that the server has looked at
+	sent   int64   // rows that it has sent
+	passed []int64 // for each of push.parts, or for push.part, rows that passed it
+
 	open opened
 	held []rawRow // the beginning of a row, which the open scanner continues
 }
@@ -160,6 +165,7 @@ func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) 
 		found, ok := sc.first.trim(cells[at:len(cells):len(cells)], raw[i].versions, sc.first.limit())
 		whole := ok && !more && !raw[i].partial
 		row := table.Row{Key: raw[i].key, Cells: found}
+		sc.count(row, whole)
 		if whole && (len(found) == 0 || sc.first != sc.plain && !sc.push.test.Match(row)) {
 			continue // all cells that the page returned of the row are deleted, or the row does not match
 		}
@@ -169,7 +175,54 @@ func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) 
 			again = append(again, &rows[len(rows)-1])
 		}
 	}
-	return rows, sc.reread(ctx, again, raw)
+	if err := sc.reread(ctx, again, raw); err != nil {
+		return nil, err
+	}
+	sc.adapt(ctx)
+	return rows, nil
+}
+
+// A row that is read by its key costs about as much as dense rows of a scan.
+const dense = 4
+
+// count counts a row of a page.
+func (sc *scanner) count(row table.Row, whole bool) {
+	if sc.first == sc.plain {
+		return
+	}
+	parts := sc.push.alternatives()
+	if sc.passed == nil {
+		sc.passed = make([]int64, len(parts))
+	}
+	sc.sent++
+	for i := range parts {
+		if !whole || parts[i].test.Match(row) {
+			sc.passed[i]++
+		}
+	}
+}
+
+// adapt chooses a better filter for the next pages, once enough rows were seen: only the part of a
+// conjunction that the fewest rows pass, or none if many rows pass each part.
+func (sc *scanner) adapt(ctx context.Context) {
+	if sc.first == sc.plain || sc.sent < firstPage {
+		return
+	}
+	best := 0
+	for i, n := range sc.passed {
+		if n < sc.passed[best] {
+			best = i
+		}
+	}
+	switch n := sc.passed[best]; {
+	case dense*n > sc.looked && sc.looked > 0:
+		sc.shut(ctx)
+		sc.first = sc.plain
+	case 2*n < sc.sent && len(sc.push.parts) > 1:
+		sc.shut(ctx)
+		sc.push.part, sc.push.parts = sc.push.parts[best], nil
+		sc.first, sc.looked, sc.sent, sc.passed = sc.push.cells, 0, 0, nil
+	}
 }
 
 // reread fills rows by their keys. A row that is too wide for one answer is read in
@@ -257,6 +310,9 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 		if last || read != readStream {
 			opts = append(opts, hrpc.CloseScanner())
 		}
+		if sc.first != sc.plain {
+			opts = append(opts, hrpc.TrackScanMetrics())
+		}
 		if sc.open.id != 0 {
 			opts = append(opts, hrpc.ScannerID(sc.open.id))
 		} else if f := sc.filter(); f != nil {
@@ -284,6 +340,11 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 		return nil
 	})
 	if err == nil {
+		for _, m := range resp.GetScanMetrics().GetMetrics() {
+			if m.GetName() == "ROWS_SCANNED" {
+				sc.looked += m.GetValue()
+			}
+		}
 		sc.size, sc.later = min(4*sc.size, lastPage), true
 	}
 	return call, resp, err
