@@ -100,7 +100,8 @@ func keyFilter(f table.Filter) (filter.Filter, pushKind) {
 	case table.Any:
 		return anyKey(f)
 	case table.KeyMatch:
-		return keyMatch(f)
+		pattern := regex(writePattern(f.Prefix, f.Parts, false))
+		return filter.NewRowFilter(filter.NewCompareFilter(filter.Equal, pattern)), pushFilter
 	}
 	return nil, pushNone
 }
@@ -145,17 +146,6 @@ func list(op filter.ListOperator, parts []filter.Filter) (filter.Filter, pushKin
 		return parts[0], pushFilter
 	}
 	return filter.NewList(op, parts...), pushFilter
-}
-
-func keyMatch(f table.KeyMatch) (filter.Filter, pushKind) {
-	if f.Pattern == nil {
-		return nil, pushNone
-	}
-	pattern, ok := javaPattern(f.Pattern.String())
-	if !ok {
-		return nil, pushNone
-	}
-	return filter.NewRowFilter(filter.NewCompareFilter(filter.Equal, regex(pattern))), pushFilter
 }
 
 // javaDotAll is the value of java.util.regex.Pattern.DOTALL.
@@ -231,17 +221,30 @@ func matchCells(h *shape, f table.HasMatch, fams map[string][]string) (filter.Fi
 
 // matchPattern returns a HasMatch as a regular expression over stored qualifiers.
 func matchPattern(f table.HasMatch) string {
+	prefix := f.Prefix
+	if len(prefix) > 0 { // without a prefix, a stored qualifier may begin with 00 01
+		prefix = storeQualifier(prefix)
+	}
+	return writePattern(prefix, f.Parts, f.AtEnd)
+}
+
+// writePattern returns the regular expression for strings that begin with a prefix and then contain
+// parts, see table.Contains. Each part matches where it occurs first: with atomic groups, Java does not
+// try other places, of which there may be very many.
+func writePattern(prefix []byte, parts [][]byte, atEnd bool) string {
 	var b strings.Builder
 	b.WriteString(`\A`)
-	if len(f.Prefix) > 0 { // without a prefix, a stored qualifier may begin with 00 01
-		writeBytes(&b, storeQualifier(f.Prefix))
-	}
-	for _, p := range f.Parts {
-		b.WriteString(`.*`)
+	writeBytes(&b, prefix)
+	for i, p := range parts {
+		if atEnd && i == len(parts)-1 {
+			b.WriteString(`.*`)
+			writeBytes(&b, p)
+			b.WriteString(`\z`)
+			break
+		}
+		b.WriteString(`(?>.*?`)
 		writeBytes(&b, p)
-	}
-	if f.AtEnd && len(f.Parts) > 0 {
-		b.WriteString(`\z`)
+		b.WriteByte(')')
 	}
 	return b.String()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,7 +82,11 @@ func (w world) filter(depth int) table.Filter {
 		}
 		return m
 	case n == 4:
-		return table.KeyMatch{Pattern: regexp.MustCompile(w.pick(`^a`, `(?s)^.$`, `b|d+$`, `(?i)B`, `é`, `[^a-d]`, `^.{2}`, `c\nd`, `(?s)c.d`, `f`, `\bdd\b`, `^$`))}
+		m := table.KeyMatch{Prefix: []byte(w.pick("", "", "a", "b", "bé", "d"))}
+		for range w.IntN(3) {
+			m.Parts = append(m.Parts, []byte(w.pick("", "\x00", "b", "\xff", "\n", "d", "é", "1", "00")))
+		}
+		return m
 	}
 	return table.Has{Family: w.family(), Qualifier: w.qualifier()}
 }

@@ -345,7 +345,9 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 				sc.looked += m.GetValue()
 			}
 		}
-		sc.size, sc.later = min(4*sc.size, lastPage), true
+		if sc.later = true; len(call.rows) >= n {
+			sc.size = min(4*sc.size, lastPage)
+		}
 	}
 	return call, resp, err
 }
