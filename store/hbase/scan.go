@@ -373,14 +373,17 @@ func (sc *scanner) shut(ctx context.Context) {
 	}
 	t, open := sc.t, sc.open
 	sc.open, sc.held = opened{}, nil
-	go t.store.conn.do(context.WithoutCancel(ctx), "scan", t.full, func(ctx context.Context, cl *client) error {
-		s, err := hrpc.NewScanRange(ctx, t.full, open.route, nil, hrpc.ScannerID(open.id), hrpc.NumberOfRows(0), hrpc.CloseScanner())
-		if err != nil {
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		_ = t.store.conn.do(ctx, "scan", t.full, func(ctx context.Context, cl *client) error {
+			s, err := hrpc.NewScanRange(ctx, t.full, open.route, nil, hrpc.ScannerID(open.id), hrpc.NumberOfRows(0), hrpc.CloseScanner())
+			if err != nil {
+				return err
+			}
+			_, err = cl.send(&scanCall{Scan: s, route: open.route, seq: open.seq})
 			return err
-		}
-		_, err = cl.send(&scanCall{Scan: s, route: open.route, seq: open.seq})
-		return err
-	})
+		})
+	}()
 }
 
 // filter combines the filter of rows and the filter of cells.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,6 +152,44 @@ func TestScanResumes(t *testing.T) {
 		})
 		if n != rows || (lost < 4 || held == 0) != brief {
 			t.Fatalf("%d rows, want %d; %d scanners lost, %d of them within a row", n, rows, lost, held)
+		}
+	}
+}
+
+// TestScanCloses ends a scan early. The server must then close its scanner at once, not when the scanner
+// has not been used for a minute.
+func TestScanCloses(t *testing.T) {
+	t.Parallel()
+	s, d := pageTable(t, 600)
+	sc, err := d.newScanner(t.Context(), table.Range{}, &table.Select{View: settled(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left opened
+	sc.run(t.Context(), func(_ table.Row, err error) bool {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = sc.open
+		return left.id == 0
+	})
+	if left.id == 0 {
+		t.Fatal("the scan kept no scanner")
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		c, err := hrpc.NewScanRange(t.Context(), d.full, left.route, nil, hrpc.ScannerID(left.id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// An open scanner refuses this call because of its number, and remains open. A closed one
+		// is not known, or known as closed.
+		_, err = s.conn.client.Load().send(&scanCall{Scan: c, route: left.route, seq: left.seq + 9})
+		wrong := isException(err, "OutOfOrderScannerNextException")
+		if isException(err, "UnknownScannerException") || wrong && strings.Contains(err.Error(), "for closed request") {
+			return
+		}
+		if !wrong || time.Now().After(deadline) {
+			t.Fatal(err)
 		}
 	}
 }
