@@ -213,6 +213,24 @@ func (s Span) Rows() table.Range {
 	return r
 }
 
+// Filter returns a filter that the rows of all keys of the span pass, or nil if all rows in Rows pass it.
+func (s Span) Filter() table.Filter {
+	if len(s.Parts) == 0 {
+		return nil
+	}
+	prefix := escape([]byte{valueRow}, s.Prefix[:min(len(s.Prefix), MaxKey)])
+	parts := make([][]byte, len(s.Parts))
+	for i, p := range s.Parts {
+		parts[i] = escape(nil, p)
+	}
+	if s.AtEnd {
+		last := &parts[len(parts)-1]
+		*last = append(*last, 0, 1)
+	}
+	// The second alternative is for keys that were cut.
+	return table.Any{table.KeyMatch{Prefix: prefix, Parts: parts}, table.KeyMatch{Prefix: prefix, Parts: [][]byte{{0, 2}}}}
+}
+
 func later(a, b []byte) []byte {
 	if bytes.Compare(a, b) < 0 {
 		return b

@@ -101,6 +101,13 @@ func TestSpans(t *testing.T) {
 		if want && !in {
 			t.Fatalf("%+v holds %x, but its row %x is not in %x", s, key, row, rows)
 		}
+		if f := s.Filter(); f != nil {
+			passes := f.Match(table.Row{Key: row})
+			bounded := s.From != nil || s.To != nil // the filter does not test the bounds
+			if want && !passes || passes && !want && !bounded && len(key) <= index.MaxKey {
+				t.Fatalf("%+v of %x: %v, its row passes the filter: %v", s, key, want, passes)
+			}
+		}
 		kept, wasCut, _, err := index.CutKey(row)
 		if err != nil {
 			t.Fatal(err)

@@ -16,12 +16,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
 // directories is the number of random directories that TestDifferential searches on each
@@ -49,9 +53,11 @@ func TestDifferential(t *testing.T) {
 			for seed := first; seed < first+uint64(directories); seed++ {
 				d := newDirectory(t, p, seed)
 				d.populate()
+				s := state.Newest(p)
 				for range filters {
-					d.compare()
+					d.compare(s)
 				}
+				s.Close()
 				if d.hits < filters/10 {
 					t.Errorf("seed %d: only %d of %d searches found anything", seed, d.hits, filters)
 				}
@@ -59,6 +65,107 @@ func TestDifferential(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDifferentialServers searches a directory on a store that three servers have open. Each change
+// is of another server, one branch is open and one is parked. The searches read the newest state of
+// each server, the states of the branches, and the past.
+func TestDifferentialServers(t *testing.T) {
+	t.Parallel()
+	for name, engine := range map[string]func(t *testing.T) func() table.Store{
+		"memory": func(*testing.T) func() table.Store {
+			m := tabletest.NewMem()
+			return func() table.Store { return m }
+		},
+		"hbase": func(t *testing.T) func() table.Store {
+			quorum, prefix := hbasetest.Start(t), hbasetest.Prefix(t)
+			return func() table.Store { return openPrefix(t, quorum, prefix) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testServers(t, engine(t)) })
+	}
+}
+
+func testServers(t *testing.T, open func() table.Store) {
+	const filters = 100 // of each state
+	ctx, by := t.Context(), partition.By{Name: "cn=admin"}
+	first := openPartition(t, open(), catalog.Index{Attribute: "objectClass", Layout: catalog.RowLayout})
+	servers := []*partition.Partition{first}
+	for range 2 {
+		p, err := partition.Open(ctx, open(), partition.Options{Cache: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close(context.Background()) })
+		servers = append(servers, p)
+	}
+	d := newDirectory(t, first, rand.Uint64())
+	if s := os.Getenv("LDAPD_DIFFERENTIAL_SEED"); s != "" {
+		seed, _ := strconv.ParseUint(s, 10, 64)
+		d = newDirectory(t, first, seed)
+	}
+	trunk := func(f func(tx *partition.Tx) error) error {
+		p := pick(d.r, servers)
+		d.must(p.DB.CatchUp(ctx))
+		_, err := write.Update(ctx, p, by, f)
+		return err
+	}
+	d.in = trunk
+	d.populate()
+	past, names := first.DB.Snapshot().Max(), d.names
+	var branches []*branch.Branch
+	for _, name := range []string{"parked", "open"} {
+		d.must(first.DB.CatchUp(ctx))
+		b, err := branch.Create(ctx, first, branch.Options{Name: name})
+		d.must(err)
+		branches = append(branches, b)
+		d.in = func(f func(tx *partition.Tx) error) error {
+			_, err := b.Update(ctx, by, f)
+			return err
+		}
+		d.names = slices.Clone(names)
+		d.change()
+		d.in, d.names = trunk, names
+		d.change()
+		names = d.names
+	}
+	d.must(branches[0].Park(ctx))
+	hits, states := 0, 0
+	search := func(what string, p *partition.Partition, s *partition.Snapshot, err error) {
+		d.must(err)
+		defer s.Close()
+		d.p, d.hits = p, 0
+		d.names = d.all(s)
+		for range filters {
+			d.compare(s)
+		}
+		t.Logf("%s: %d entries, %d of %d searches found something", what, len(d.names), d.hits, filters)
+		hits, states = hits+d.hits, states+1
+	}
+	for _, p := range servers {
+		d.must(p.DB.CatchUp(ctx))
+		search("the newest state", p, state.Newest(p), nil)
+	}
+	for _, b := range branches {
+		s, err := b.Snapshot(ctx)
+		search("the branch "+b.Name(), first, s, err)
+	}
+	s, err := state.At(ctx, servers[2], past)
+	search("the past", servers[2], s, err)
+	if hits < states*filters/10 {
+		t.Errorf("only %d of %d searches found anything", hits, states*filters)
+	}
+}
+
+// all returns the names of all entries, parents before children.
+func (d *directory) all(s *partition.Snapshot) (names []dn.DN) {
+	for r, err := range search.Walk(context.Background(), s, partition.Query{Base: catalog.Root, Scope: op.WholeSubtree, Filter: filter.Const(filter.True)}) {
+		d.must(err)
+		name, err := r.Name.DN()
+		d.must(err)
+		names = append(names, name)
+	}
+	return names
 }
 
 // randomIndexes are indexes of both layouts, on attributes with different equality rules.
@@ -84,6 +191,8 @@ type directory struct {
 	seed  uint64
 	names []dn.DN // parents before children
 	hits  int     // number of searches that found an entry
+	// in, if set, runs an update instead of write.Update.
+	in func(f func(tx *partition.Tx) error) error
 }
 
 func newDirectory(t *testing.T, p *partition.Partition, seed uint64) *directory {
@@ -128,6 +237,9 @@ var attributes = []string{"cn", "cn;lang-de", "cn;lang-de;x-y", "sn", "givenName
 	"uidNumber", "gidNumber", "member", "seeAlso", "postalAddress", "x121Address", "x500UniqueIdentifier", "jpegPhoto", "labeledURI", "title;lang-fr"}
 
 func (d *directory) update(f func(tx *partition.Tx) error) error {
+	if d.in != nil {
+		return d.in(f)
+	}
 	_, err := write.Update(context.Background(), d.p, partition.By{Name: "cn=admin"}, f)
 	return err
 }
@@ -135,7 +247,6 @@ func (d *directory) update(f func(tx *partition.Tx) error) error {
 // populate adds entries. Then it changes, renames and deletes some of them, so that the
 // indexes see every kind of change. It ignores changes that are refused.
 func (d *directory) populate() {
-	ctx := context.Background()
 	root, _ := dn.Parse(suffix)
 	d.names = []dn.DN{root}
 	d.must(d.add(root, "objectClass=organization", "objectClass=dcObject", "o=Example"))
@@ -156,6 +267,12 @@ func (d *directory) populate() {
 			d.names = append(d.names, name)
 		}
 	}
+	d.change()
+}
+
+// change changes, renames and deletes some entries.
+func (d *directory) change() {
+	ctx := context.Background()
 	for range 30 {
 		name := pick(d.r, d.names[1:])
 		a := pick(d.r, attributes)
@@ -330,16 +447,14 @@ func (d *directory) substrings(a string, v []byte) filter.Filter {
 	return s
 }
 
-// compare compares one random search with brute force and with the same search in
+// compare compares one random search of a state with brute force and with the same search in
 // pages.
-func (d *directory) compare() {
+func (d *directory) compare(s *partition.Snapshot) {
 	d.t.Helper()
 	ctx := context.Background()
 	f := d.filter(3)
 	base, scope := pick(d.r, d.names), op.Scope(d.r.IntN(4))
 	resolved := filter.Resolve(f, d.p.Schema())
-	s := state.Newest(d.p)
-	defer s.Close()
 	want := d.bruteForce(s, base, scope, resolved)
 	at, err := s.Find(ctx, base)
 	d.must(err)

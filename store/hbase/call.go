@@ -64,14 +64,16 @@ type rawRow struct {
 	partial  bool // more cells of the row may follow
 }
 
-// A scanCall is one page of a scan: a Scan that opens and closes its scanner. It adds
-// fields that gohbase's messages lack, and stores its answer as rawRows.
+// A scanCall reads one page of a scan. It opens a scanner, or continues one. It adds fields that
+// gohbase's messages lack, and stores its answer as rawRows.
 type scanCall struct {
 	*hrpc.Scan
 	route     []byte // a key in the region that the call is sent to
 	exclusive bool   // the result begins after the start row
 	withStop  bool   // the result includes the stop row
 	reversed  bool
+	read      uint64 // the value of Scan.readType
+	seq       uint64 // if the call continues a scanner: the number of earlier calls that continued it
 	rows      []rawRow
 }
 
@@ -79,8 +81,17 @@ type scanCall struct {
 const (
 	fieldIncludeStart = 21 // Scan.include_start_row
 	fieldIncludeStop  = 22 // Scan.include_stop_row
+	fieldReadType     = 23 // Scan.readType
 	fieldNeedCursor   = 24 // Scan.need_cursor_result
 	fieldCursor       = 12 // ScanResponse.cursor, in which the row is field 1
+)
+
+// These are the values of Scan.readType. A scanner of the default type begins as readPositioned and
+// changes to readStream after some blocks (256 KiB). It answers before it changes, with or without rows.
+const (
+	readDefault    uint64 = 0
+	readStream     uint64 = 1
+	readPositioned uint64 = 2
 )
 
 // Key returns the key by which gohbase chooses the region. In a reverse scan the start
@@ -90,10 +101,17 @@ func (s *scanCall) Key() []byte { return s.route }
 // ToProto returns the request. It adds the fields that gohbase does not have.
 func (s *scanCall) ToProto() proto.Message {
 	req, ok := s.Scan.ToProto().(*pb.ScanRequest)
-	if !ok || req.Scan == nil {
+	if !ok {
+		return req
+	}
+	if req.Scan == nil {
+		// If gohbase sends the call again although the server has answered it, the server
+		// finds a wrong number and refuses the call, so that no page is lost.
+		req.NextCallSeq = &s.seq
 		return req
 	}
 	b := appendBool(nil, fieldNeedCursor, true)
+	b = protowire.AppendVarint(protowire.AppendTag(b, fieldReadType, protowire.VarintType), s.read)
 	if s.exclusive {
 		b = appendBool(b, fieldIncludeStart, false)
 	}

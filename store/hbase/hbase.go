@@ -28,10 +28,17 @@
 //
 // A read at a view requests one version of each column, with a timestamp in [0, Max]. If the
 // view does not show the timestamp of a returned cell, the row is read again with more
-// versions. A scan consists of pages. Each page is one call, which opens and closes its
-// scanner. So no scanner is lost when a region moves, and a repeated call cannot skip rows.
-// Filters of columns are sent to the server only if the view shows everything up to Max (Low ==
-// Max), because HBase evaluates filters before it chooses versions.
+// versions.
+//
+// A scan consists of pages, each of which is one call. The first page of a scan without a filter has a
+// scanner of its own, because most scans end with it. All further pages of a region share one scanner.
+// The calls of a scanner are numbered, so a call that gohbase sends twice cannot skip rows. If the
+// scanner is lost, because its region moved or was split, or because the caller took more than a
+// minute for a page, the next one begins behind the last whole row.
+//
+// A filter of a Select is sent to the server as conditions on keys and qualifiers, which are the same
+// in all versions of a column. Pages then return only the columns that the filter tests. The rows that
+// these do not exclude are read by their keys, one batch a page (see push).
 //
 // # Failing
 //

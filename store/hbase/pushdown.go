@@ -10,19 +10,25 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-// A push is the part of a table.Filter that the server evaluates. Every row that matches
-// the filter also passes its push.
-//
-// HBase's filters see every version in the time range before one version is chosen, and
-// do not interpret row tombstones. So a condition on a column is sent only if the view
-// shows everything up to Max. The condition then tests that the newest version is not a
-// tombstone. A condition that is true for an absent column is never sent.
+// A push is the part of a table.Filter that the server evaluates. Every row that matches the filter
+// also passes its push, in every view: the server sees all versions up to the view's Max, and a push
+// tests only keys and qualifiers, which are the same in all versions of a column. It does not test
+// values, so the server cannot mistake an older version for the one that the view shows. A condition
+// that is true for an absent column is never sent.
 type push struct {
 	never bool          // no row can match
-	row   filter.Filter // excludes rows that do not match
-	// If cells is not nil, pages return only the columns that the filter needs. The rows
-	// that have one of these columns are then read by their keys.
+	row   filter.Filter // excludes rows whose keys do not match
+	part                // the whole of the filter that columns decide
+	// If that is a conjunction, parts has its parts. Each of them alone finds all rows that match.
+	parts []part
+}
+
+// A part is a filter that some columns decide. If cells is not nil, pages return only these columns.
+// The rows whose visible cells in these columns pass test, or whose visible cells a page does not
+// show, are then read by their keys.
+type part struct {
 	cells *selection
+	test  table.Filter
 }
 
 // pushdown chooses the part of a Select's filter that the server evaluates in a scan of
@@ -31,16 +37,49 @@ func pushdown(h *shape, sel *selection, s *table.Select) (p push, err error) {
 	if s.Filter == nil {
 		return p, nil
 	}
-	decided := s.View != nil && s.View.Low() == s.View.Max()
-	row := rowPush{h, sel, decided}
-	f, kind := row.of(s.Filter)
-	switch {
-	case kind == pushNever:
+	switch f, kind := keyFilter(s.Filter); kind {
+	case pushNever:
 		p.never = true
-	case kind == pushFilter:
-		p.row, err = prebuilt(f)
-	case decided && !h.unversioned:
-		p.cells, err = cellSelection(h, sel, s.Filter)
+		return p, nil
+	case pushFilter:
+		if p.row, err = prebuilt(f); err != nil {
+			return p, err
+		}
+	}
+	if h.unversioned {
+		return p, nil
+	}
+	if p.part, err = partOf(h, sel, s.Filter); err != nil {
+		return p, err
+	}
+	all, _ := s.Filter.(table.All)
+	for _, f := range all {
+		g, err := partOf(h, sel, f)
+		if err != nil {
+			return p, err
+		}
+		if g.cells != nil {
+			p.parts = append(p.parts, g)
+		}
+	}
+	return p, nil
+}
+
+// alternatives returns the parts, or the only part.
+func (p *push) alternatives() []part {
+	if len(p.parts) > 0 {
+		return p.parts
+	}
+	return []part{p.part}
+}
+
+// partOf returns the part for a filter. It has no cells if no columns decide any part of the filter.
+func partOf(h *shape, sel *selection, f table.Filter) (p part, err error) {
+	fams := map[string][]string{}
+	cells, test, ok := cellFilter(h, f, fams)
+	if ok {
+		p = part{&selection{view: sel.view, versioned: true, families: fams}, test}
+		err = p.cells.setColumns(cells)
 	}
 	return p, err
 }
@@ -53,32 +92,25 @@ const (
 	pushNever                  // the filter matches no row
 )
 
-// rowPush translates filters of package table into HBase's filters of whole rows.
-type rowPush struct {
-	h       *shape
-	sel     *selection
-	decided bool
-}
-
-func (p rowPush) of(f table.Filter) (filter.Filter, pushKind) {
+// keyFilter translates the conditions on keys into a filter of whole rows.
+func keyFilter(f table.Filter) (filter.Filter, pushKind) {
 	switch f := f.(type) {
 	case table.All:
-		return p.all(f)
+		return allKeys(f)
 	case table.Any:
-		return p.any(f)
-	case table.Has:
-		return p.has(f)
+		return anyKey(f)
 	case table.KeyMatch:
-		return keyMatch(f)
+		pattern := regex(writePattern(f.Prefix, f.Parts, false))
+		return filter.NewRowFilter(filter.NewCompareFilter(filter.Equal, pattern)), pushFilter
 	}
 	return nil, pushNone
 }
 
-// The method "all" translates the parts of a conjunction that can be sent.
-func (p rowPush) all(fs table.All) (filter.Filter, pushKind) {
+// allKeys translates the parts of a conjunction that can be sent.
+func allKeys(fs table.All) (filter.Filter, pushKind) {
 	var parts []filter.Filter
 	for _, f := range fs {
-		switch g, kind := p.of(f); kind {
+		switch g, kind := keyFilter(f); kind {
 		case pushNever:
 			return nil, pushNever
 		case pushFilter:
@@ -88,12 +120,12 @@ func (p rowPush) all(fs table.All) (filter.Filter, pushKind) {
 	return list(filter.MustPassAll, parts)
 }
 
-// The method "any" translates the parts of a disjunction, except parts that match no row. If one
-// part cannot be sent, no part is sent.
-func (p rowPush) any(fs table.Any) (filter.Filter, pushKind) {
+// anyKey translates the parts of a disjunction, except parts that match no row. If one part cannot
+// be sent, no part is sent.
+func anyKey(fs table.Any) (filter.Filter, pushKind) {
 	var parts []filter.Filter
 	for _, f := range fs {
-		switch g, kind := p.of(f); kind {
+		switch g, kind := keyFilter(f); kind {
 		case pushNone:
 			return nil, pushNone
 		case pushFilter:
@@ -116,30 +148,6 @@ func list(op filter.ListOperator, parts []filter.Filter) (filter.Filter, pushKin
 	return filter.NewList(op, parts...), pushFilter
 }
 
-// The method "has" translates a test of one column. The server sees the column only if the scan
-// reads it and MaxCells does not cut it off.
-func (p rowPush) has(f table.Has) (filter.Filter, pushKind) {
-	q := storeQualifier(f.Qualifier)
-	plan := p.sel.family(f.Family)
-	if !p.decided || p.h.unversioned || p.sel.max > 0 || plan == nil || !plan.holds(q) {
-		return nil, pushNone
-	}
-	const ifMissing, newestOnly = true, true
-	return filter.NewSingleColumnValueFilter([]byte{byte(f.Family)}, q, filter.NotEqual,
-		filter.NewBinaryComparator(filter.NewByteArrayComparable(tombstone)), ifMissing, newestOnly), pushFilter
-}
-
-func keyMatch(f table.KeyMatch) (filter.Filter, pushKind) {
-	if f.Pattern == nil {
-		return nil, pushNone
-	}
-	pattern, ok := javaPattern(f.Pattern.String())
-	if !ok {
-		return nil, pushNone
-	}
-	return filter.NewRowFilter(filter.NewCompareFilter(filter.Equal, regex(pattern))), pushFilter
-}
-
 // javaDotAll is the value of java.util.regex.Pattern.DOTALL.
 const javaDotAll = 32
 
@@ -147,52 +155,51 @@ func regex(pattern string) *filter.RegexStringComparator {
 	return filter.NewRegexStringComparator(pattern, javaDotAll, "ISO-8859-1", "JAVA")
 }
 
-// cellSelection selects the columns that a filter needs. It returns nil if these columns
-// cannot be determined.
-func cellSelection(h *shape, sel *selection, f table.Filter) (*selection, error) {
-	fams := map[string][]string{}
-	g, ok := cellFilter(h, f, fams)
-	if !ok {
-		return nil, nil
-	}
-	c := &selection{view: sel.view, versioned: true, families: fams}
-	return c, c.setColumns(g)
-}
-
-// cellFilter translates a filter into a filter of columns, which passes the columns that
-// can make a row match. It adds the families of these columns to fams.
-func cellFilter(h *shape, f table.Filter, fams map[string][]string) (filter.Filter, bool) {
-	switch f := f.(type) {
+// cellFilter translates a filter into a filter of columns, which passes the columns that can make a
+// row match, and adds the families of these columns to fams. It also returns the part of the filter
+// that these columns decide. The result ok is false if no columns decide any part.
+func cellFilter(h *shape, f table.Filter, fams map[string][]string) (cells filter.Filter, test table.Filter, ok bool) {
+	switch g := f.(type) {
 	case table.Any:
-		return anyCells(h, f, fams)
+		return cellsOfAny(h, g, fams)
 	case table.All:
-		// Each row that matches the conjunction also matches its first part that can be
-		// translated. So the columns of this part are enough to find all matching rows.
-		for _, g := range f {
-			if c, ok := cellFilter(h, g, fams); ok {
-				return c, true
-			}
-		}
+		return cellsOfAll(h, g, fams)
 	case table.Has:
-		return spanCells(h, table.Column(f.Family, f.Qualifier), fams)
+		cells, ok = spanCells(h, table.Column(g.Family, g.Qualifier), fams)
 	case table.HasRange:
-		return spanCells(h, f.ColumnRange, fams)
+		cells, ok = spanCells(h, g.ColumnRange, fams)
 	case table.HasMatch:
-		return matchCells(h, f, fams)
+		cells, ok = matchCells(h, g, fams)
 	}
-	return nil, false
+	return cells, f, ok
 }
 
-func anyCells(h *shape, fs table.Any, fams map[string][]string) (filter.Filter, bool) {
-	any := filter.NewList(filter.MustPassOne)
+// cellsOfAll passes the columns of all parts that can be translated. HBase cannot test that a row has
+// a column of each part, so the test does.
+func cellsOfAll(h *shape, fs table.All, fams map[string][]string) (filter.Filter, table.Filter, bool) {
+	cells := filter.NewList(filter.MustPassOne)
+	var test table.All
 	for _, f := range fs {
-		g, ok := cellFilter(h, f, fams)
-		if !ok {
-			return nil, false
+		if c, t, ok := cellFilter(h, f, fams); ok {
+			cells.AddFilters(c)
+			test = append(test, t)
 		}
-		any.AddFilters(g)
 	}
-	return any, len(fs) > 0
+	return cells, test, len(test) > 0
+}
+
+func cellsOfAny(h *shape, fs table.Any, fams map[string][]string) (filter.Filter, table.Filter, bool) {
+	cells := filter.NewList(filter.MustPassOne)
+	var test table.Any
+	for _, f := range fs {
+		c, t, ok := cellFilter(h, f, fams)
+		if !ok {
+			return nil, nil, false
+		}
+		cells.AddFilters(c)
+		test = append(test, t)
+	}
+	return cells, test, len(test) > 0
 }
 
 func spanCells(h *shape, c table.ColumnRange, fams map[string][]string) (filter.Filter, bool) {
@@ -214,17 +221,30 @@ func matchCells(h *shape, f table.HasMatch, fams map[string][]string) (filter.Fi
 
 // matchPattern returns a HasMatch as a regular expression over stored qualifiers.
 func matchPattern(f table.HasMatch) string {
+	prefix := f.Prefix
+	if len(prefix) > 0 { // without a prefix, a stored qualifier may begin with 00 01
+		prefix = storeQualifier(prefix)
+	}
+	return writePattern(prefix, f.Parts, f.AtEnd)
+}
+
+// writePattern returns the regular expression for strings that begin with a prefix and then contain
+// parts, see table.Contains. Each part matches where it occurs first: with atomic groups, Java does not
+// try other places, of which there may be very many.
+func writePattern(prefix []byte, parts [][]byte, atEnd bool) string {
 	var b strings.Builder
 	b.WriteString(`\A`)
-	if len(f.Prefix) > 0 { // without a prefix, a stored qualifier may begin with 00 01
-		writeBytes(&b, storeQualifier(f.Prefix))
-	}
-	for _, p := range f.Parts {
-		b.WriteString(`.*`)
+	writeBytes(&b, prefix)
+	for i, p := range parts {
+		if atEnd && i == len(parts)-1 {
+			b.WriteString(`.*`)
+			writeBytes(&b, p)
+			b.WriteString(`\z`)
+			break
+		}
+		b.WriteString(`(?>.*?`)
 		writeBytes(&b, p)
-	}
-	if f.AtEnd && len(f.Parts) > 0 {
-		b.WriteString(`\z`)
+		b.WriteByte(')')
 	}
 	return b.String()
 }

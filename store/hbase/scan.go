@@ -25,7 +25,8 @@ const (
 // afterAll to a key to route a reverse scan to the region before a key.
 var afterAll = bytes.Repeat([]byte{0xff}, 64)
 
-// A scanner walks a range of rows page by page.
+// A scanner walks a range of rows page by page. The first page of a scan without a filter has a
+// scanner of the server of its own, because many scans end with it. All other pages of a region share one.
 type scanner struct {
 	t    *Table
 	get  *selection // selection for reading rows again by their keys
@@ -44,7 +45,24 @@ type scanner struct {
 	route     []byte // a key of the region that the next page is sent to
 	size      int    // number of rows of the next page
 	left      int    // number of rows that the caller still needs; negative if all
+	later     bool   // the next page is not the first one
+	brief     bool   // each page has a scanner of its own, with which the server answers soon
 	done      bool
+
+	// These are counted while the server leaves out cells.
+	looked int64   // rows that the server has looked at
+	sent   int64   // rows that it has sent
+	passed []int64 // for each of push.parts, or for push.part, rows that passed it
+
+	open opened
+	held []rawRow // the beginning of a row, which the open scanner continues
+}
+
+// An opened is a scanner of the server that can be continued.
+type opened struct {
+	id    uint64 // zero if there is none
+	seq   uint64 // number of calls that continued it
+	route []byte // a key of its region
 }
 
 // Scan implements table.Table.
@@ -66,7 +84,7 @@ func (t *Table) newScanner(ctx context.Context, r table.Range, s *table.Select) 
 	}
 	sc := &scanner{t: t, depth: 1, reverse: s.Reverse, size: firstPage, left: -1}
 	if s.MaxRows > 0 {
-		sc.left = s.MaxRows
+		sc.left, sc.size = s.MaxRows, min(s.MaxRows, lastPage)
 	}
 	if sc.get, err = selectFor(h, s, false); err != nil {
 		return nil, err
@@ -100,6 +118,7 @@ func (sc *scanner) begin(r table.Range) {
 // run yields rows until there are no more, the caller stops the iteration, or an error
 // occurs.
 func (sc *scanner) run(ctx context.Context, yield func(table.Row, error) bool) {
+	defer sc.shut(ctx)
 	for !sc.done && sc.left != 0 {
 		raw, err := sc.next(ctx)
 		if err != nil {
@@ -145,16 +164,65 @@ func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) 
 		}
 		found, ok := sc.first.trim(cells[at:len(cells):len(cells)], raw[i].versions, sc.first.limit())
 		whole := ok && !more && !raw[i].partial
-		if whole && len(found) == 0 {
-			continue // all cells that the page returned of the row are deleted
+		row := table.Row{Key: raw[i].key, Cells: found}
+		sc.count(row, whole)
+		if whole && (len(found) == 0 || sc.first != sc.plain && !sc.push.test.Match(row)) {
+			continue // all cells that the page returned of the row are deleted, or the row does not match
 		}
-		rows = append(rows, table.Row{Key: raw[i].key, Cells: found})
+		rows = append(rows, row)
 		if !whole || sc.first != sc.plain {
 			// The pointer stays valid, because rows never grows beyond its capacity.
 			again = append(again, &rows[len(rows)-1])
 		}
 	}
-	return rows, sc.reread(ctx, again, raw)
+	if err := sc.reread(ctx, again, raw); err != nil {
+		return nil, err
+	}
+	sc.adapt(ctx)
+	return rows, nil
+}
+
+// A row that is read by its key costs about as much as dense rows of a scan.
+const dense = 4
+
+// count counts a row of a page.
+func (sc *scanner) count(row table.Row, whole bool) {
+	if sc.first == sc.plain {
+		return
+	}
+	parts := sc.push.alternatives()
+	if sc.passed == nil {
+		sc.passed = make([]int64, len(parts))
+	}
+	sc.sent++
+	for i := range parts {
+		if !whole || parts[i].test.Match(row) {
+			sc.passed[i]++
+		}
+	}
+}
+
+// adapt chooses a better filter for the next pages, once enough rows were seen: only the part of a
+// conjunction that the fewest rows pass, or none if many rows pass each part.
+func (sc *scanner) adapt(ctx context.Context) {
+	if sc.first == sc.plain || sc.sent < firstPage {
+		return
+	}
+	best := 0
+	for i, n := range sc.passed {
+		if n < sc.passed[best] {
+			best = i
+		}
+	}
+	switch n := sc.passed[best]; {
+	case dense*n > sc.looked && sc.looked > 0:
+		sc.shut(ctx)
+		sc.first = sc.plain
+	case 2*n < sc.sent && len(sc.push.parts) > 1:
+		sc.shut(ctx)
+		sc.push.part, sc.push.parts = sc.push.parts[best], nil
+		sc.first, sc.looked, sc.sent, sc.passed = sc.push.cells, 0, 0, nil
+	}
 }
 
 // reread fills rows by their keys. A row that is too wide for one answer is read in
@@ -169,48 +237,85 @@ func (sc *scanner) reread(ctx context.Context, again []*table.Row, raw []rawRow)
 // next returns the next page, which may be empty.
 func (sc *scanner) next(ctx context.Context) ([]rawRow, error) {
 	call, resp, err := sc.ask(ctx)
-	if err != nil {
-		// The server may have spent its time searching a large region for a match.
-		// Without a filter it can answer faster.
-		if !errors.Is(err, table.ErrUnavailable) || !sc.unfilter() {
-			return nil, err
-		}
-		if call, resp, err = sc.ask(ctx); err != nil {
-			return nil, err
-		}
+	for err != nil && ctx.Err() == nil && sc.retreat(ctx, err) {
+		call, resp, err = sc.ask(ctx)
 	}
+	if err != nil {
+		return nil, err
+	}
+	sc.follow(call, resp)
 	if sc.reverse && len(sc.start) > 0 {
 		if end := call.Region().StopKey(); len(end) > 0 && bytes.Compare(end, sc.start) < 0 {
+			sc.shut(ctx)
 			sc.route = end // this region ends before start, so another region is between
 			return nil, nil
 		}
 	}
-	rows := join(call.rows)
-	more := resp.GetMoreResultsInRegion()
+	rows := join(append(sc.held, call.rows...))
+	sc.held = nil
 	if resp.MoreResults != nil && !resp.GetMoreResults() {
 		sc.done = true
 		return rows, nil
 	}
-	if more {
-		if n := len(rows); n > 1 && rows[n-1].partial {
-			rows = rows[:n-1]
-		}
-		return sc.advance(rows, resp)
+	if !resp.GetMoreResultsInRegion() {
+		sc.nextRegion(call.Region())
+		return rows, nil
 	}
-	sc.nextRegion(call.Region())
-	return rows, nil
+	if n := len(rows); n > 0 && rows[n-1].partial {
+		if n == 1 {
+			sc.shut(ctx) // the row is read by its key
+		} else if rows = rows[:n-1]; sc.open.id != 0 {
+			sc.held = []rawRow{call.rows[len(call.rows)-1]}
+		}
+	}
+	return sc.advance(ctx, rows, resp)
+}
+
+// retreat prepares another attempt after a failed call. It returns false if the error is final.
+func (sc *scanner) retreat(ctx context.Context, err error) bool {
+	var answer *serverError
+	answered := errors.As(err, &answer)
+	lost := sc.open.id != 0
+	sc.open, sc.held = opened{}, nil
+	switch {
+	case lost && answered:
+		// The region was split or moved, the scanner was not used for too long, or an answer
+		// was lost. A new scanner begins behind the last whole row.
+		return true
+	case !errors.Is(err, table.ErrUnavailable):
+		return false
+	case sc.filter() != nil && !sc.brief:
+		// The server may have spent its time searching a large region for a match.
+		sc.brief = true
+		return true
+	}
+	return sc.unfilter(ctx)
 }
 
 // ask sends the call for one page.
 func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanResponse, err error) {
-	n := sc.size
-	if sc.left > 0 {
-		n = min(n, sc.left)
+	n, last := sc.size, false
+	if sc.left > 0 && sc.left <= n {
+		n, last = sc.left, true
 	}
-	sc.size = min(4*sc.size, lastPage)
+	read := readPositioned
+	switch {
+	case sc.brief:
+		read = readDefault
+	case sc.later, sc.filter() != nil:
+		read = readStream
+	}
 	err = sc.t.store.conn.do(ctx, "scan", sc.t.full, func(ctx context.Context, cl *client) error {
-		opts := append(sc.first.options(sc.depth, sc.first.limit()), hrpc.NumberOfRows(uint32(n)), hrpc.CloseScanner())
-		if f := sc.filter(); f != nil {
+		opts := append(sc.first.options(sc.depth, sc.first.limit()), hrpc.NumberOfRows(uint32(n)))
+		if last || read != readStream {
+			opts = append(opts, hrpc.CloseScanner())
+		}
+		if sc.first != sc.plain {
+			opts = append(opts, hrpc.TrackScanMetrics())
+		}
+		if sc.open.id != 0 {
+			opts = append(opts, hrpc.ScannerID(sc.open.id))
+		} else if f := sc.filter(); f != nil {
 			opts = append(opts, hrpc.Filters(f))
 		}
 		if sc.reverse {
@@ -220,7 +325,10 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 		if err != nil {
 			return err
 		}
-		call = &scanCall{Scan: s, route: sc.route, exclusive: sc.exclusive, reversed: sc.reverse, withStop: sc.reverse && len(sc.stop) > 0}
+		call = &scanCall{Scan: s, route: sc.route, exclusive: sc.exclusive, reversed: sc.reverse, withStop: sc.reverse && len(sc.stop) > 0, read: read}
+		if sc.open.id != 0 {
+			call.route, call.seq = sc.open.route, sc.open.seq
+		}
 		m, err := cl.send(call)
 		if err != nil {
 			return err
@@ -231,7 +339,51 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 		}
 		return nil
 	})
+	if err == nil {
+		for _, m := range resp.GetScanMetrics().GetMetrics() {
+			if m.GetName() == "ROWS_SCANNED" {
+				sc.looked += m.GetValue()
+			}
+		}
+		if sc.later = true; len(call.rows) >= n {
+			sc.size = min(4*sc.size, lastPage)
+		}
+	}
 	return call, resp, err
+}
+
+// follow notes whether the server keeps the scanner of a call. The server closes a scanner at the
+// end of its region.
+func (sc *scanner) follow(call *scanCall, resp *pb.ScanResponse) {
+	switch {
+	case call.IsClosing(), !resp.GetMoreResultsInRegion(), resp.MoreResults != nil && !resp.GetMoreResults():
+		sc.open = opened{}
+	case sc.open.id != 0:
+		sc.open.seq++
+	default:
+		sc.open = opened{id: resp.GetScannerId(), route: call.route}
+	}
+}
+
+// shut closes the open scanner, if there is one. It does not wait for the answer: if the call fails,
+// the server closes the scanner when it has not been used for a minute.
+func (sc *scanner) shut(ctx context.Context) {
+	if sc.open.id == 0 {
+		return
+	}
+	t, open := sc.t, sc.open
+	sc.open, sc.held = opened{}, nil
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		_ = t.store.conn.do(ctx, "scan", t.full, func(ctx context.Context, cl *client) error {
+			s, err := hrpc.NewScanRange(ctx, t.full, open.route, nil, hrpc.ScannerID(open.id), hrpc.NumberOfRows(0), hrpc.CloseScanner())
+			if err != nil {
+				return err
+			}
+			_, err = cl.send(&scanCall{Scan: s, route: open.route, seq: open.seq})
+			return err
+		})
+	}()
 }
 
 // filter combines the filter of rows and the filter of cells.
@@ -247,7 +399,7 @@ func (sc *scanner) filter() filter.Filter {
 }
 
 // advance prepares the next page within a region that has more rows.
-func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) ([]rawRow, error) {
+func (sc *scanner) advance(ctx context.Context, rows []rawRow, resp *pb.ScanResponse) ([]rawRow, error) {
 	if n := len(rows); n > 0 {
 		sc.pass(rows[n-1].key)
 		return rows, nil
@@ -258,11 +410,13 @@ func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) ([]rawRow, erro
 	case at != nil && !bytes.Equal(at, sc.start):
 		sc.start, sc.route, sc.exclusive = at, at, false
 		return nil, nil
+	case sc.open.id != 0: // the server itself keeps the position
+		return nil, nil
 	case at != nil && !sc.exclusive:
 		// The server could not finish this one row, so the row is read by its key.
 		sc.pass(at)
 		return []rawRow{{key: at, partial: true}}, nil
-	case sc.unfilter():
+	case sc.unfilter(ctx):
 		return nil, nil
 	}
 	return nil, fmt.Errorf("hbase: scan %s: %w: the region server stops at %q without an answer", sc.t.full, table.ErrUnavailable, sc.start)
@@ -270,10 +424,11 @@ func (sc *scanner) advance(rows []rawRow, resp *pb.ScanResponse) ([]rawRow, erro
 
 // unfilter removes the caller's filter from the scan. This is possible because the filter
 // is only a hint. It reports whether there was a filter.
-func (sc *scanner) unfilter() bool {
+func (sc *scanner) unfilter(ctx context.Context) bool {
 	if sc.push.row == nil && sc.first == sc.plain {
 		return false
 	}
+	sc.shut(ctx)
 	sc.push.row, sc.first = nil, sc.plain
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,12 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// The rows from largeRow on are so large that pages end within a row: 20 rows have 4 cells of 100 kB.
+const (
+	largeRow  = 3000
+	largeRows = 20
 )
 
 // wideRow is the index of a row that is too large for a page: it has 60 cells of 100 kB.
@@ -45,7 +52,7 @@ func pageTable(t *testing.T, rows int) (*Store, *Table) {
 	for i := range rows {
 		m := table.Mutation{Row: pageKey(i), Cells: []table.Cell{{Family: 'f', Qualifier: []byte("q"), Value: []byte("v")}}}
 		for j := range 60 {
-			if i == wideRow {
+			if i == wideRow || j < 4 && i >= largeRow && i < largeRow+largeRows {
 				m.Cells = append(m.Cells, table.Cell{Family: 'f', Qualifier: fmt.Appendf(nil, "w%02d", j), Value: make([]byte, 100_000)})
 			}
 		}
@@ -73,8 +80,8 @@ func scanKeys(t *testing.T, d *Table, lo, hi int, s table.Select, at func(n int)
 		if !bytes.Equal(row.Key, pageKey(i)) {
 			t.Fatalf("row %d is %q", n, row.Key)
 		}
-		if want := 61; i == wideRow && s.MaxCells == 0 && len(row.Cells) != want {
-			t.Fatalf("the wide row has %d cells", len(row.Cells))
+		if n := len(row.Cells); s.MaxCells == 0 && (i == wideRow && n != 61 || i >= largeRow && i < largeRow+largeRows && n != 5) {
+			t.Fatalf("row %d has %d cells", i, n)
 		}
 		if n++; at != nil {
 			at(n)
@@ -95,6 +102,95 @@ func TestScanPages(t *testing.T) {
 		scanKeys(t, d, 5, 1201, table.Select{Reverse: reverse}, nil)
 		scanKeys(t, d, 10, 1200, table.Select{Reverse: reverse}, nil)
 		scanKeys(t, d, wideRow, wideRow+1, table.Select{Reverse: reverse}, nil)
+	}
+}
+
+// TestScanResumes loses the scanner of the server after each page: the server closes it, or has
+// answered a call twice. Each scan must return every row once.
+func TestScanResumes(t *testing.T) {
+	t.Parallel()
+	const rows = 6000
+	s, d := pageTable(t, rows)
+	for i := range 4 {
+		reverse, brief := i%2 == 0, i >= 2 // a brief scan keeps no scanner
+		sc, err := d.newScanner(t.Context(), table.Range{}, &table.Select{Reverse: reverse, View: settled(1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sc.brief = brief
+		n, lost, held := 0, 0, 0
+		sc.run(t.Context(), func(row table.Row, err error) bool {
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := n
+			if reverse {
+				i = rows - 1 - n
+			}
+			if !bytes.Equal(row.Key, pageKey(i)) {
+				t.Fatalf("row %d is %q", n, row.Key)
+			}
+			if n++; sc.open.id == 0 || sc.open.seq > 2 {
+				return true
+			}
+			if len(sc.held) > 0 {
+				held++
+			}
+			if lost++; lost%2 == 0 {
+				sc.open.seq += 3
+				return true
+			}
+			c, err := hrpc.NewScanRange(t.Context(), d.full, sc.open.route, nil, hrpc.ScannerID(sc.open.id), hrpc.CloseScanner())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.conn.client.Load().send(&scanCall{Scan: c, route: sc.open.route, seq: sc.open.seq}); err != nil {
+				t.Fatal(err)
+			}
+			sc.open.seq += 3 // as a mark that this scanner is lost
+			return true
+		})
+		if n != rows || (lost < 4 || held == 0) != brief {
+			t.Fatalf("%d rows, want %d; %d scanners lost, %d of them within a row", n, rows, lost, held)
+		}
+	}
+}
+
+// TestScanCloses ends a scan early. The server must then close its scanner at once, not when the scanner
+// has not been used for a minute.
+func TestScanCloses(t *testing.T) {
+	t.Parallel()
+	s, d := pageTable(t, 600)
+	sc, err := d.newScanner(t.Context(), table.Range{}, &table.Select{View: settled(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left opened
+	sc.run(t.Context(), func(_ table.Row, err error) bool {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = sc.open
+		return left.id == 0
+	})
+	if left.id == 0 {
+		t.Fatal("the scan kept no scanner")
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		c, err := hrpc.NewScanRange(t.Context(), d.full, left.route, nil, hrpc.ScannerID(left.id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// An open scanner refuses this call because of its number, and remains open. A closed one
+		// is not known, or known as closed.
+		_, err = s.conn.client.Load().send(&scanCall{Scan: c, route: left.route, seq: left.seq + 9})
+		wrong := isException(err, "OutOfOrderScannerNextException")
+		if isException(err, "UnknownScannerException") || wrong && strings.Contains(err.Error(), "for closed request") {
+			return
+		}
+		if !wrong || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
 	}
 }
 

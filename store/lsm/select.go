@@ -160,7 +160,7 @@ func filterColumns(t *tableInfo, f table.Filter, dst []table.ColumnRange) (cols 
 	case table.Any:
 		return filterList(t, f, dst)
 	case table.KeyMatch:
-		return dst, true, f.Pattern != nil
+		return dst, true, true
 	case table.Has:
 		c = table.Column(f.Family, f.Qualifier)
 	case table.HasRange:

@@ -1,9 +1,6 @@
 package table
 
-import (
-	"bytes"
-	"regexp"
-)
+import "bytes"
 
 // A Filter selects rows by their keys and visible cells. It can test only conditions that
 // the stock filters of HBase decide correctly. For example, it can test that a column is
@@ -35,9 +32,12 @@ type (
 		Parts  [][]byte
 		AtEnd  bool
 	}
-	// KeyMatch matches if the row's key matches the pattern. Like Regexp.Match, it reads
-	// the key as UTF-8.
-	KeyMatch struct{ Pattern *regexp.Regexp }
+	// KeyMatch matches if the row's key begins with Prefix, and after Prefix contains Parts in
+	// their order and without overlap.
+	KeyMatch struct {
+		Prefix []byte
+		Parts  [][]byte
+	}
 )
 
 func (f All) Match(r Row) bool {
@@ -73,7 +73,9 @@ func (f HasMatch) Match(r Row) bool {
 	return false
 }
 
-func (f KeyMatch) Match(r Row) bool { return f.Pattern.Match(r.Key) }
+func (f KeyMatch) Match(r Row) bool {
+	return bytes.HasPrefix(r.Key, f.Prefix) && Contains(r.Key[len(f.Prefix):], f.Parts, false)
+}
 
 // Contains reports whether s contains the parts in their order and without overlap. If
 // atEnd is set, s must also end with the last part.
