@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"strings"
+	"math"
 	"testing"
 	"time"
 
@@ -156,6 +156,20 @@ func TestScanResumes(t *testing.T) {
 	}
 }
 
+// closings reports the calls that close a scanner.
+type closings struct {
+	gohbase.RPCClient
+	done chan error
+}
+
+func (c closings) SendRPC(rpc hrpc.Call) (proto.Message, error) {
+	m, err := c.RPCClient.SendRPC(rpc)
+	if s, ok := rpc.(*scanCall); ok && s.IsClosing() && s.ScannerId() != math.MaxUint64 {
+		c.done <- err
+	}
+	return m, err
+}
+
 // TestScanCloses ends a scan early. The server must then close its scanner at once, not when the scanner
 // has not been used for a minute.
 func TestScanCloses(t *testing.T) {
@@ -165,6 +179,9 @@ func TestScanCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cl := s.conn.client.Load()
+	closed := closings{cl.raw, make(chan error, 1)}
+	cl.raw = closed
 	var left opened
 	sc.run(t.Context(), func(_ table.Row, err error) bool {
 		if err != nil {
@@ -176,21 +193,20 @@ func TestScanCloses(t *testing.T) {
 	if left.id == 0 {
 		t.Fatal("the scan kept no scanner")
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		c, err := hrpc.NewScanRange(t.Context(), d.full, left.route, nil, hrpc.ScannerID(left.id))
+	select {
+	case err := <-closed.done:
 		if err != nil {
 			t.Fatal(err)
 		}
-		// An open scanner refuses this call because of its number, and remains open. A closed one
-		// is not known, or known as closed.
-		_, err = s.conn.client.Load().send(&scanCall{Scan: c, route: left.route, seq: left.seq + 9})
-		wrong := isException(err, "OutOfOrderScannerNextException")
-		if isException(err, "UnknownScannerException") || wrong && strings.Contains(err.Error(), "for closed request") {
-			return
-		}
-		if !wrong || time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing closes the scanner")
+	}
+	c, err := hrpc.NewScanRange(t.Context(), d.full, left.route, nil, hrpc.ScannerID(left.id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = cl.send(&scanCall{Scan: c, route: left.route, seq: left.seq}); err == nil {
+		t.Error("the scanner is still open")
 	}
 }
 
