@@ -345,7 +345,7 @@ func (x *scan) setFilter(f table.Filter) (byKey bool, err error) {
 		return false, nil
 	}
 	cols, byKey, ok := filterColumns(x.t, f, x.cols[:0])
-	if x.cols = cols; !ok {
+	if x.cols = cols; !ok || len(cols) == 0 { // a filter of keys alone saves nothing: the caller tests them too
 		return false, nil
 	}
 	x.filter = f
