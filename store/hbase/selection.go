@@ -93,10 +93,6 @@ type familyPlan struct {
 	spans  []span
 }
 
-func (p *familyPlan) holds(q []byte) bool {
-	return len(p.spans) == 0 || slices.ContainsFunc(p.spans, func(s span) bool { return s.holds(q) })
-}
-
 // exact reports whether the plan consists of single columns.
 func (p *familyPlan) exact() bool {
 	return len(p.spans) > 0 && !slices.ContainsFunc(p.spans, func(s span) bool { _, ok := s.exact(); return !ok })
