@@ -29,13 +29,12 @@ test: export GOGC = 400
 test:
 	@$(MAKE) --no-print-directory -j2 test-go lint simulation race-short
 
-# What takes longest comes first. integration has tests with leases of seconds, which a busy
-# machine cannot renew in time, so it begins when lint and what is compiled are nearly done.
-# Three packages at once are hardly faster: with the JVMs of HBase, two keep two CPUs busy, and
-# leases are lost. lint vets, and simulation runs TestSimulation.
+# What takes longest comes first: integration takes as long as all others together. Three packages
+# at once are hardly faster: with the JVMs of HBase, two keep two CPUs busy, and leases of seconds
+# are lost. lint vets, and simulation runs TestSimulation.
 test-go:
 	@scripts/test-needs
-	$(GO) test -vet=off -timeout 40m -skip '^TestSimulation$$' ./store/hbase ./partition ./integration ./...
+	$(GO) test -vet=off -timeout 40m -skip '^TestSimulation$$' ./integration ./partition ./store/hbase ./...
 
 # The files of other servers and tools, as transcripts; a part of test-go.
 cases:
