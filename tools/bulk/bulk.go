@@ -143,11 +143,26 @@ type Result struct {
 // record.
 var ErrBad = errors.New("bad records")
 
-// A refusal is an error that wraps ErrBad but has another text.
-type refusal struct{ text string }
+var (
+	// ErrStopped is wrapped by the error of an import that ended at bad records, or because its
+	// context ended. Another import with Options.Continue imports the other records.
+	ErrStopped = errors.New("stopped before the end")
+	// ErrTogether is the error of changes that are too many for one transaction. Options.Continue
+	// applies them one by one.
+	ErrTogether = fmt.Errorf("more than %d MiB of changes are too many to take effect together: import them into a branch and merge it, or split the file", maxChanges>>20)
+)
 
-func (e *refusal) Error() string { return e.text }
-func (e *refusal) Unwrap() error { return ErrBad }
+// A refusal is an error that wraps others but has a text of its own.
+type refusal struct {
+	text string
+	is   []error
+}
+
+func (e *refusal) Error() string   { return e.text }
+func (e *refusal) Unwrap() []error { return e.is }
+
+// bad returns an error that wraps ErrBad and more.
+func bad(text string, more ...error) error { return &refusal{text, append(more, ErrBad)} }
 
 // The method "ended" returns the error of an import with the result r, or nil if no record was
 // bad.
@@ -156,17 +171,17 @@ func (o *Options) ended(r Result) error {
 	case r.Bad == 0:
 		return nil
 	case o.Branch != nil && !o.Continue && r.entries && r.Done == 0:
-		return &refusal{fmt.Sprintf("%s bad, so nothing was imported into the branch %s: mend them", records(r.Bad), o.Branch.Name())}
+		return bad(fmt.Sprintf("%s bad, so nothing was imported into the branch %s: mend them", records(r.Bad), o.Branch.Name()))
 	case o.Branch != nil && !o.Continue && r.entries:
-		return &refusal{fmt.Sprintf("%s bad; the other %d are in the branch %s: mend and import those, or discard the branch", records(r.Bad), r.Done, o.Branch.Name())}
+		return bad(fmt.Sprintf("%s bad; the other %d are in the branch %s: mend and import those, or discard the branch", records(r.Bad), r.Done, o.Branch.Name()))
 	case o.Branch != nil && !o.Continue:
-		return &refusal{fmt.Sprintf("%s bad; %d before are in the branch %s: mend the rest and import it, or discard the branch", records(r.Bad), r.Done, o.Branch.Name())}
+		return bad(fmt.Sprintf("%s bad; %d before are in the branch %s: mend the rest and import it, or discard the branch", records(r.Bad), r.Done, o.Branch.Name()))
 	case r.Done > 0 && !o.Continue:
-		return &refusal{fmt.Sprintf("%s bad because others changed the directory during the import; the other %d are imported", records(r.Bad), r.Done)}
+		return bad(fmt.Sprintf("%s bad because others changed the directory during the import; the other %d are imported", records(r.Bad), r.Done))
 	case o.Continue:
-		return &refusal{fmt.Sprintf("%s bad, written to %s: mend and import that file", records(r.Bad), o.Rejects)}
+		return bad(fmt.Sprintf("%s bad, written to %s: mend and import that file", records(r.Bad), o.Rejects))
 	}
-	return &refusal{fmt.Sprintf("%s bad, so nothing was imported: correct them, or use --continue to import the others", records(r.Bad))}
+	return bad(fmt.Sprintf("%s bad, so nothing was imported: correct them", records(r.Bad)), ErrStopped)
 }
 
 func records(n int) string {

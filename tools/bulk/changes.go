@@ -154,7 +154,7 @@ func (c *changer) together(ctx context.Context) error {
 	size := 0
 	for x := range c.o.items() {
 		if size += x.size() + 200; size > maxChanges {
-			return fmt.Errorf("more than %d MiB of changes are too many to take effect together: import them into a branch and merge it, use --continue, which applies them one by one, or split the file", maxChanges>>20)
+			return ErrTogether
 		}
 		all = append(all, x)
 	}
@@ -218,7 +218,7 @@ func (c *changer) apply(ctx context.Context, tx *partition.Tx, x *item) error {
 	}
 	for _, k := range x.Controls {
 		if k.Critical {
-			return x.wrong(fmt.Errorf("the critical control %s cannot be honoured here: send the file to a server with --url", k.OID))
+			return x.wrong(fmt.Errorf("the critical control %s cannot be honoured here: send the file to a running server", k.OID))
 		}
 	}
 	switch r := x.Change.(type) {

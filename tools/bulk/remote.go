@@ -55,9 +55,9 @@ func Send(ctx context.Context, r Remote, o Options) (Result, error) {
 	}
 	switch {
 	case ctx.Err() != nil:
-		err = fmt.Errorf("interrupted: %d records were sent; import again with --continue, which passes over those", s.res.Done)
+		err = &refusal{fmt.Sprintf("interrupted: %d records were sent; import again", s.res.Done), []error{ErrStopped}}
 	case err == nil && s.res.Bad > 0 && !o.Continue:
-		err = &refusal{fmt.Sprintf("stopped at a bad record, %d records were sent: correct it and import again with --continue, which skips records that exist already", s.res.Done)}
+		err = bad(fmt.Sprintf("stopped at a bad record, %d records were sent: correct it and import again", s.res.Done), ErrStopped)
 	case err == nil:
 		err = o.ended(s.res)
 	}
@@ -140,7 +140,7 @@ func (s *sender) read(ctx context.Context, work chan<- item, alone func(*item)) 
 		}
 		if x.configures() {
 			s.mu.Lock() // the other goroutines may be adding notes
-			s.o.Note(catalog.ConfigName + " is not sent: a server has its naming contexts by `ldapd serve --suffix`, its indexes by `ldapd reindex` and its unique attributes by `ldapd unique`")
+			s.o.Note(catalog.ConfigName + " is not sent: a server has naming contexts, indexes and unique attributes of its own")
 			s.mu.Unlock()
 			continue
 		}

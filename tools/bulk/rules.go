@@ -30,7 +30,7 @@ type givenRule struct {
 }
 
 // errRules is the error of an import if changes, or entries for a branch, contain access rules.
-var errRules = errors.New("access rules are changed by ldapd access apply, or over LDAP: send the file to a server with --url")
+var errRules = errors.New("access rules are changed over LDAP: send the file to a running server")
 
 // isRules reports whether an attribute description denotes the attribute of access rules.
 func isRules(sch *schema.Schema, description string) bool {

@@ -7,6 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
+	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
 // advised are errors of libraries, which know no commands, and the option or command that helps.
@@ -17,6 +18,8 @@ var advised = []struct {
 	{archive.ErrNotOwner, "'ldapd backup --take-over' takes it over"},
 	{archive.ErrNoIdentity, "the option is --identity"},
 	{lsm.ErrFollows, "'ldapd promote' opens it for writing"},
+	{bulk.ErrStopped, "--continue imports the others, and passes over records that exist already"},
+	{bulk.ErrTogether, "--continue applies them one by one"},
 	{txn.ErrIncomplete, "that was 'ldapd backup clone' or 'ldapd backup cut'"},
 	{syscall.EADDRINUSE, "the option is --listen"},
 }
