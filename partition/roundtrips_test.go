@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
@@ -213,5 +214,59 @@ func TestVerifyRoundTrips(t *testing.T) {
 			t.Errorf("%d sequential round trips for %d entries, want at most %d", n, entries, most)
 		}
 		t.Logf("%d round trips for %d entries", n, entries)
+	})
+}
+
+// TestWalkRoundTrips counts the sequential round trips of searches without an index below an entry
+// that is no naming context, on a store that several servers share.
+func TestWalkRoundTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		p := openDistant(t)
+		defer p.Close(ctx)
+		must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
+		must(t, add(t, p, domain, domainLines...))
+		crowd := func(above string, units, persons int) {
+			must(t, update(t, p, func(tx *partition.Tx) error {
+				for u := range units {
+					unit := fmt.Sprintf("ou=u%d,%s", u, above)
+					if _, err := tx.Add(ctx, name(unit), attrs("objectClass: organizationalUnit"), false); err != nil {
+						return err
+					}
+					for i := range persons {
+						if _, err := tx.Add(ctx, name(fmt.Sprintf("cn=p%d,%s", i, unit)), attrs("objectClass: inetOrgPerson", "sn: x", fmt.Sprint("title: p", i)), false); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			}))
+		}
+		for _, ou := range []string{"ou=people", "ou=few", "ou=leaves"} {
+			must(t, add(t, p, ou+","+domain, "objectClass: organizationalUnit"))
+		}
+		crowd("ou=people,"+domain, 100, 40)
+		crowd("ou=few,"+domain, 4, 10)
+		crowd("ou=leaves,"+domain, 300, 0)
+		search := func(base, filter string, want, most int) {
+			t.Helper()
+			began := time.Now()
+			if n := len(searched(t, p, base+","+domain, op.WholeSubtree, filter)); n != want {
+				t.Errorf("%s below %s: %d entries, want %d", filter, base, n, want)
+			}
+			n := int(time.Since(began) / roundTrip)
+			t.Logf("%s below %s: %d round trips", filter, base, n)
+			if n > most {
+				t.Errorf("%s below %s: %d sequential round trips, want at most %d", filter, base, n, most)
+			}
+		}
+		// Nobody keeps the numbers of subordinates yet, so there is a call for each of 45 entries.
+		search("ou=few", "(title=p3)", 4, 48)
+		m := materialized.NewManager(p)
+		must(t, m.Step(ctx))
+		search("ou=people", "(description=none)", 0, 4) // a scan of all entries
+		search("ou=people", "(title=p3)", 100, 10)
+		search("ou=few", "(title=p3)", 4, 15)           // a walk that knows the leaves
+		search("ou=leaves", "(description=none)", 0, 8) // a scan of the children
 	})
 }

@@ -90,10 +90,10 @@ type Partition struct {
 	// HasViews is set when package view has found its table "views" in the store. Nobody
 	// drops this table while a server uses the store.
 	HasViews atomic.Bool
-	// Subordinates returns how many entries are below an entry in a state, if that is
+	// Subordinates returns how many entries are below each of some entries in a state, if that is
 	// known without counting them. If exact is not set, the call is faster, but the
 	// numbers may be those of another state. Package view sets the field Subordinates.
-	Subordinates func(ctx context.Context, at *txn.Snapshot, c *Catalog, id entry.ID, exact bool) (n Count, known bool, err error)
+	Subordinates func(ctx context.Context, at *txn.Snapshot, c *Catalog, ids []entry.ID, exact bool) (ns []Count, known bool, err error)
 	// Views records up to which revision package view keeps the views.
 	Views Progress
 	// Sealer is the key that seals the secrets of deleted entries, once it was needed.

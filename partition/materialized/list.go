@@ -314,11 +314,11 @@ func (r *reading) listed(o ListOptions) (page []Listed, more bool, err error) {
 func (r *reading) rangeOf(o ListOptions) (table.Range, error) {
 	in := table.Prefix([]byte{listedRow})
 	if span, ok := r.d.spanOf(o.Filter); ok {
-		p, err := r.part(string(severalRow))
+		ps, err := r.parts(string(severalRow))
 		if err != nil {
 			return in, err
 		}
-		several := !p.isZero()
+		several := !ps[0].isZero()
 		if several {
 			span.From, span.Prefix = nil, nil // a value other than the least may match
 		}

@@ -95,8 +95,11 @@ func (d *Definition) readKept(ctx context.Context, s *state.Snapshot, o *ReadOpt
 
 // whileKept calls the function read with the name of the view's table. It returns errNotKept if
 // the records are not kept, if the function needs a state below the horizon, or if the table
-// was replaced while the function ran.
+// was replaced while the function ran. Records are not kept for states of branches.
 func (d *Definition) whileKept(ctx context.Context, s *state.Snapshot, ls []lane, read func(name string) error) error {
+	if s.At.InBranch() {
+		return errNotKept
+	}
 	c, err := d.keptCells(ctx, s, ls)
 	if err != nil {
 		return err
@@ -115,12 +118,8 @@ func (d *Definition) whileKept(ctx context.Context, s *state.Snapshot, ls []lane
 
 // keptCells returns the cells of the view. It returns errNotKept if the view's table has no
 // records for this definition and this state. An erasure changes the past, so records from
-// before the newest erasure are valid for no state. Records are not kept for states of
-// branches.
+// before the newest erasure are valid for no state.
 func (d *Definition) keptCells(ctx context.Context, s *state.Snapshot, ls []lane) (*cells, error) {
-	if s.At.InBranch() {
-		return nil, errNotKept
-	}
 	now, err := s.Partition.Latest()
 	if err != nil {
 		return nil, err
@@ -300,22 +299,34 @@ func (r *reading) scan(in table.Range, reverse bool) func(func(table.Row, error)
 	return r.t.Scan(r.ctx, in, table.Select{View: r.f, Families: []table.Family{family}, Reverse: reverse})
 }
 
-// part returns the sum of a row: the parts of all lanes in the table, and the tail.
-func (r *reading) part(key string) (*part, error) {
-	sum := &part{}
+// parts returns the sums of rows. Each is the sum of the parts of all lanes in the table, and of the
+// tail.
+func (r *reading) parts(keys ...string) ([]*part, error) {
+	sums := make([]*part, len(keys))
 	if r.t != nil {
-		row, err := r.t.Get(r.ctx, []byte(key), table.Select{View: r.f, Families: []table.Family{family}})
+		ks := make([][]byte, len(keys))
+		for i, key := range keys {
+			ks[i] = []byte(key)
+		}
+		rows, err := r.t.GetMany(r.ctx, ks, table.Select{View: r.f, Families: []table.Family{family}})
 		if err != nil {
 			return nil, err
 		}
-		if sum, err = sumOf(row); err != nil {
-			return nil, err
+		for i := range rows {
+			if sums[i], err = sumOf(rows[i]); err != nil {
+				return nil, err
+			}
 		}
 	}
-	if p := r.tail[key]; p != nil {
-		sum.add(p, 1)
+	for i, key := range keys {
+		if sums[i] == nil {
+			sums[i] = &part{}
+		}
+		if p := r.tail[key]; p != nil {
+			sums[i].add(p, 1)
+		}
 	}
-	return sum, nil
+	return sums, nil
 }
 
 // sumOf returns the sum of the parts of all lanes.

@@ -48,62 +48,69 @@ func Builtin(ctx context.Context, s *state.Snapshot) (*Definition, error) {
 
 // SetUp makes a directory take the numbers of subordinates from package view.
 func SetUp(k *catalog.Partition) {
-	k.Subordinates = func(ctx context.Context, at *txn.Snapshot, c *catalog.Catalog, id entry.ID, exact bool) (n catalog.Count, known bool, err error) {
+	k.Subordinates = func(ctx context.Context, at *txn.Snapshot, c *catalog.Catalog, ids []entry.ID, exact bool) (ns []catalog.Count, known bool, err error) {
 		s := &state.Snapshot{Partition: k, Reader: at, At: at, Catalog: c, Cached: at.Ordinal() != 0}
 		d := subordinates(c)
 		if exact {
-			n, err = d.countExactly(ctx, s, id)
+			ns, err = d.countExactly(ctx, s, ids)
 		} else {
-			n, err = d.countRoughly(ctx, s, id)
+			ns, err = d.countRoughly(ctx, s, ids)
 		}
 		if errors.Is(err, errNotKept) {
 			k.WantsSubordinates.Store(true)
-			return n, false, nil
+			return nil, false, nil
 		}
-		return n, err == nil, err
+		return ns, err == nil, err
 	}
 }
 
-// countExactly returns the numbers of subordinates that an entry has in exactly this
+// countExactly returns the numbers of subordinates that entries have in exactly this
 // state.
-func (d *Definition) countExactly(ctx context.Context, s *state.Snapshot, id entry.ID) (n catalog.Count, err error) {
+func (d *Definition) countExactly(ctx context.Context, s *state.Snapshot, ids []entry.ID) (ns []catalog.Count, err error) {
 	ls := d.lanes(s.Partition.DB)
 	err = d.whileKept(ctx, s, ls, func(name string) error {
 		r, err := d.open(ctx, s, name, ls)
 		if err != nil {
 			return err
 		}
-		n, err = r.count(id)
+		ns, err = r.count(ids...)
 		return err
 	})
-	return n, err
+	return ns, err
 }
 
-// countRoughly returns the numbers of subordinates that an entry had at the end of the newest
-// step, which may be before or after the state s.
-func (d *Definition) countRoughly(ctx context.Context, s *state.Snapshot, id entry.ID) (n catalog.Count, err error) {
+// countRoughly returns the numbers of subordinates that entries had at the end of the newest
+// step, which may be before or after the state s. In a branch, these are the numbers of the trunk.
+func (d *Definition) countRoughly(ctx context.Context, s *state.Snapshot, ids []entry.ID) ([]catalog.Count, error) {
 	c, err := d.keptCells(ctx, s, d.lanes(s.Partition.DB))
 	if err != nil {
-		return n, err
+		return nil, err
 	}
 	r := &reading{ctx: ctx, d: d, t: s.Partition.DB.Table(c.generation.Table), f: finished{c.cursors[0].W}}
-	return r.count(id)
+	return r.count(ids...)
 }
 
-func (r *reading) count(id entry.ID) (n catalog.Count, err error) {
-	key := countKey(id)
-	p, err := r.part(key)
+func (r *reading) count(ids ...entry.ID) ([]catalog.Count, error) {
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = countKey(id)
+	}
+	ps, err := r.parts(keys...)
 	if err != nil {
-		return n, err
+		return nil, err
 	}
-	n.Children = p.n
-	if len(p.sums) > 0 {
-		n.All = p.sums[0].Int64()
+	ns := make([]catalog.Count, len(ids))
+	for i, p := range ps {
+		n := catalog.Count{Children: p.n}
+		if len(p.sums) > 0 {
+			n.All = p.sums[0].Int64()
+		}
+		if n.Children < 0 || n.All < n.Children {
+			return nil, fmt.Errorf("view %s: entry %s has %d children and %d entries below it: %w", r.d.Name, ids[i], n.Children, n.All, table.ErrCorrupt)
+		}
+		ns[i] = n
 	}
-	if n.Children < 0 || n.All < n.Children {
-		return n, fmt.Errorf("view %s: entry %s has %d children and %d entries below it: %w", r.d.Name, id, n.Children, n.All, table.ErrCorrupt)
-	}
-	return n, nil
+	return ns, nil
 }
 
 func countKey(id entry.ID) string { return string(countRow) + string(id[:]) }
@@ -225,7 +232,7 @@ func countDifference(ctx context.Context, older, newer *state.Snapshot, t *touch
 			if err != nil {
 				return nil, err
 			}
-			x.weight += n.All - taken[x.id]
+			x.weight += n[0].All - taken[x.id]
 		}
 		for _, id := range x.before {
 			taken[id] += x.weight

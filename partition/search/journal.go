@@ -129,14 +129,14 @@ func (f *finder) hasFewer(ctx context.Context, n int) bool {
 	if node, err := f.s.Node(ctx, f.q.Base); f.q.Scope != op.SingleLevel && (err != nil || node == nil || node.Parent == catalog.Root) {
 		return false
 	}
-	in, known, err := f.s.Subordinates(ctx, f.q.Base, false)
+	in, known, err := f.s.Subordinates(ctx, false, f.q.Base)
 	switch {
 	case err != nil || !known:
 		return n > alwaysUsed
 	case f.q.Scope == op.SingleLevel:
-		return in.Children < int64(n)
+		return in[0].Children < int64(n)
 	}
-	return in.All < int64(n)
+	return in[0].All < int64(n)
 }
 
 // takeByID offers the candidates in the order of their ids.

@@ -46,30 +46,45 @@ func (t *rowTest) candidate(row table.Row) (match, maybe bool) {
 	return match, false
 }
 
-// selectRows selects the parts of a row that a scan of the tree needs.
-func (f *finder) selectRows() table.Select {
+// selectRows selects the parts of a row that a scan of the tree needs. The engine may omit rows that
+// do not match. With Query.Most all rows are counted, so none may be omitted, unless the entry
+// above has so few entries below it that the scan cannot examine too many.
+func (f *finder) selectRows(ctx context.Context, above entry.ID) table.Select {
 	if f.q.Filter == filter.Const(filter.True) {
 		return table.Select{Families: []table.Family{tree.TreeInfo}}
 	}
 	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
-	if f.q.Most == 0 { // with Query.Most all rows are counted, so the engine must omit none
+	few := f.q.Most == 0
+	if !few {
+		ns, known, err := f.s.Subordinates(ctx, false, above)
+		few = known && err == nil && ns[0].All <= int64(f.q.Most)
+	}
+	if few {
 		sel.Filter = tree.Hint(f.q.Filter)
 	}
 	return sel
 }
 
-// scan tests all rows in a range of the tree and offers the entries in scope.
-func (f *finder) scan(ctx context.Context, rows table.Range) {
+// scan tests all rows in a range of the tree, and offers the entries in scope. All of them are below
+// the entry above.
+func (f *finder) scan(ctx context.Context, rows table.Range, above entry.ID) {
+	if f.scanRows(ctx, index.Continue(rows, f.q.After), above) {
+		f.flush(ctx)
+	}
+}
+
+// scanRows is scan without the last flush. It returns false if the search must stop.
+func (f *finder) scanRows(ctx context.Context, rows table.Range, above entry.ID) bool {
 	test := newRowTest(f.q.Filter)
-	for row, err := range f.s.Reader.Scan(ctx, f.s.Partition.Tree, index.Continue(rows, f.q.After), f.selectRows()) {
+	for row, err := range f.s.Reader.Scan(ctx, f.s.Partition.Tree, rows, f.selectRows(ctx, above)) {
 		if err != nil {
 			f.fail(err)
-			return
+			return false
 		}
 		match, maybe := test.candidate(row)
 		if !match {
 			if !f.skip() {
-				return
+				return false
 			}
 			continue
 		}
@@ -77,13 +92,13 @@ func (f *finder) scan(ctx context.Context, rows table.Range) {
 		var ok bool
 		if c.ID, ok = tree.ID(row); !ok {
 			f.fail(table.ErrCorrupt)
-			return
+			return false
 		}
 		if !f.consider(ctx, c, nil) {
-			return
+			return false
 		}
 	}
-	f.flush(ctx)
+	return true
 }
 
 // skip counts a row whose columns show that the entry does not match. It returns false if
@@ -95,24 +110,61 @@ func (f *finder) skip() bool {
 
 // subtree finds the entries below the base without an index. If the base is the root or a
 // naming context, most rows of the table are probably in scope, and subtree scans the
-// whole table. Otherwise it walks the tree below the base.
+// whole table. Otherwise it walks the tree below the base, unless it prefers the scan.
 func (f *finder) subtree(ctx context.Context) {
-	if f.q.Base == catalog.Root {
-		f.scan(ctx, table.Range{})
+	if f.walking {
+		f.walk(ctx)
 		return
 	}
-	node, err := f.s.Node(ctx, f.q.Base)
-	if err != nil || node == nil {
-		if err != nil {
-			f.fail(err)
+	if f.q.Base != catalog.Root {
+		node, err := f.s.Node(ctx, f.q.Base)
+		if err != nil || node == nil {
+			if err != nil {
+				f.fail(err)
+			}
+			return
 		}
-		return
+		if node.Parent != catalog.Root {
+			if f.whole = f.prefersScan(ctx); !f.whole {
+				f.walking = true
+				f.walk(ctx)
+				return
+			}
+		}
 	}
-	if node.Parent == catalog.Root {
-		f.scan(ctx, table.Range{})
-		return
+	f.scan(ctx, table.Range{}, catalog.Root)
+}
+
+// A walk reads the children of each entry that has any. The rows of a scan cost less, above all on a
+// shared store, where the scan is one call a region, and the rows that do not match stay in the
+// store. So a scan is preferred if at least one of so many entries is in scope.
+const (
+	scanShare       = 4
+	sharedScanShare = 64
+)
+
+// prefersScan reports whether the search should scan the whole table. If Query.After is set,
+// prefersScan reports whether that position is the position of such a scan, and removes the mark
+// from it.
+func (f *finder) prefersScan(ctx context.Context) bool {
+	if after := f.q.After; len(after) > 0 {
+		f.q.After = after[1:]
+		return after[0] == scanMark
 	}
-	f.walk(ctx)
+	ns, known, err := f.s.Subordinates(ctx, false, f.q.Base, catalog.Root)
+	if err != nil || !known {
+		return false
+	}
+	f.below = ns[0]
+	in, all := ns[0], ns[1].All
+	share := int64(scanShare)
+	if f.s.Partition.DB.Shared() {
+		share = sharedScanShare
+	}
+	if in.Children == in.All && 2*in.All < all {
+		return false // the walk is a scan of the children, see walker.walkChildren
+	}
+	return share*in.All >= all && (f.q.Most == 0 || all <= int64(f.q.Most))
 }
 
 // A search that could use an index (an access of package plan) walks the subtree instead if
@@ -125,10 +177,13 @@ const (
 	maxWalked   = 100_000
 )
 
-// walkMark is the first byte of each position of a walk that replaces an access. Positions of
-// the access are at most as long as an id, or begin with "=" or "*". So a longer position that
-// begins with walkMark is a position of the walk.
-const walkMark = 'w'
+// walkMark is the first byte of each position of a walk, and scanMark that of a scan of the whole
+// table for entries below a base. Positions of an access are at most as long as an id, or begin
+// with "=" or "*". So a longer position that begins with walkMark is a position of a walk.
+const (
+	walkMark = 'w'
+	scanMark = 's'
+)
 
 // prefersWalk reports whether the search should walk the subtree (see alwaysUsed). If
 // Query.After is set, prefersWalk reports whether that position is the position of a walk, and
@@ -151,25 +206,32 @@ func (f *finder) prefersWalk(ctx context.Context) bool {
 	if long, err := Exceeds(ctx, f.s, f.q, alwaysUsed); err != nil || !long {
 		return false
 	}
-	n, known, err := f.s.Subordinates(ctx, f.q.Base, false)
-	if err != nil || !known || n.All >= maxWalked {
+	ns, known, err := f.s.Subordinates(ctx, false, f.q.Base)
+	if err != nil || !known || ns[0].All >= maxWalked {
 		return false
 	}
-	long, err := Exceeds(ctx, f.s, f.q, timesLonger*int(n.All+1))
+	f.below = ns[0]
+	long, err := Exceeds(ctx, f.s, f.q, timesLonger*int(f.below.All+1))
 	return err == nil && long
 }
 
 // walk walks a subtree depth first. It offers each entry before the entries below it.
 func (f *finder) walk(ctx context.Context) {
-	w := walker{f: f, test: newRowTest(f.q.Filter), sel: f.selectRows()}
+	w := walker{f: f, test: newRowTest(f.q.Filter), sel: f.selectRows(ctx, f.q.Base)}
 	// A walk also needs the rows that do not match: entries below them may match.
 	w.sel.Filter = nil
+	w.sel.MaxRows = ChildrenPage
 	if f.q.Scope == op.WholeSubtree && len(f.q.After) == 0 {
 		if !f.offer(ctx, index.Candidate{ID: f.q.Base, Maybe: true, Position: f.q.Base[:]}) {
 			return
 		}
 	}
-	if w.resume(ctx) && w.walkChildren(ctx, f.q.Base) {
+	n, err := w.countBase(ctx)
+	if err != nil {
+		f.fail(err)
+		return
+	}
+	if w.resume(ctx) && w.walkChildren(ctx, f.q.Base, n) {
 		f.flush(ctx)
 	}
 }
@@ -213,26 +275,72 @@ func (w *walker) resume(ctx context.Context) bool {
 // another scan runs.
 const ChildrenPage = 256
 
-// walkChildren walks the children of an entry. It returns false if the walk must stop.
-func (w *walker) walkChildren(ctx context.Context, parent entry.ID) bool {
+// fewWalked is a number of entries. In an embedded store, the numbers of subordinates save less
+// time in a walk of fewer entries than it takes to read them.
+const fewWalked = 128
+
+// countBase returns the exact numbers of entries below the base, or nil if they are not known or
+// probably not needed.
+func (w *walker) countBase(ctx context.Context) (*catalog.Count, error) {
+	if n := w.f.below.All; n == 0 || n < fewWalked && !w.f.s.Partition.DB.Shared() {
+		return nil, nil
+	}
+	ns, known, err := w.f.s.Subordinates(ctx, true, w.f.q.Base)
+	if err != nil || !known {
+		return nil, err
+	}
+	return &ns[0], nil
+}
+
+// countPage sets the exact numbers of entries below the entries of a page, if they are known. In an
+// embedded store, it is faster to look for the children of each entry.
+func (w *walker) countPage(ctx context.Context, page []walked) error {
+	if w.f.inner != nil || len(page) < 2 || !w.f.s.Partition.DB.Shared() {
+		return nil
+	}
+	ids := make([]entry.ID, len(page))
+	for i := range page {
+		ids[i] = page[i].ID
+	}
+	ns, known, err := w.f.s.Subordinates(ctx, true, ids...)
+	if err != nil || !known {
+		return err
+	}
+	for i := range page {
+		page[i].below = &ns[i]
+	}
+	return nil
+}
+
+// walkChildren walks the children of an entry. If below is not nil, it contains the numbers of
+// entries below the entry. If all of these are leaves, walkChildren scans them. It returns false if
+// the walk must stop.
+func (w *walker) walkChildren(ctx context.Context, parent entry.ID, below *catalog.Count) bool {
 	rows := tree.Children(parent)
+	leaves := below != nil && below.All == below.Children
 	if len(w.path) > 0 { // first walk down to the position
 		at := w.path[0]
 		w.path = w.path[1:]
-		id, ok, err := w.f.s.Child(ctx, at)
-		if err != nil {
-			w.f.fail(err)
-			return false
-		}
-		if ok && !w.walkChildren(ctx, id) {
-			return false
+		if !leaves {
+			id, ok, err := w.f.s.Child(ctx, at)
+			if err != nil {
+				w.f.fail(err)
+				return false
+			}
+			if ok && !w.walkChildren(ctx, id, nil) {
+				return false
+			}
 		}
 		rows = index.Continue(rows, at)
 	}
-	sel := w.sel
-	sel.MaxRows = ChildrenPage
+	if leaves {
+		return w.f.scanRows(ctx, rows, w.f.q.Base)
+	}
 	for {
-		page, err := w.page(ctx, rows, sel)
+		page, err := w.page(ctx, rows)
+		if err == nil {
+			err = w.countPage(ctx, page)
+		}
 		if err != nil {
 			w.f.fail(err)
 			return false
@@ -245,7 +353,7 @@ func (w *walker) walkChildren(ctx context.Context, parent entry.ID) bool {
 			if c.match && !w.f.offer(ctx, c.Candidate) {
 				return false
 			}
-			if !w.f.leaf(c.ID) && !w.walkChildren(ctx, c.ID) {
+			if !w.leaf(c) && !w.walkChildren(ctx, c.ID, c.below) {
 				return false
 			}
 		}
@@ -259,13 +367,26 @@ func (w *walker) walkChildren(ctx context.Context, parent entry.ID) bool {
 type walked struct {
 	index.Candidate
 	match bool
+	below *catalog.Count // the numbers of entries below this one; nil: not known
+}
+
+// leaf reports whether an entry is known to have no children.
+func (w *walker) leaf(c *walked) bool {
+	if c.below != nil {
+		return c.below.Children == 0
+	}
+	if w.f.inner == nil {
+		return false
+	}
+	_, ok := w.f.inner[c.ID]
+	return !ok
 }
 
 // page reads and tests a page of children.
-func (w *walker) page(ctx context.Context, rows table.Range, sel table.Select) (page []walked, err error) {
+func (w *walker) page(ctx context.Context, rows table.Range) (page []walked, err error) {
 	ctx, s := span.Start(ctx, "read")
 	defer s.End()
-	for row, err := range w.f.s.Reader.Scan(ctx, w.f.s.Partition.Tree, rows, sel) {
+	for row, err := range w.f.s.Reader.Scan(ctx, w.f.s.Partition.Tree, rows, w.sel) {
 		if err != nil {
 			return nil, err
 		}

@@ -136,7 +136,9 @@ type finder struct {
 	tested  int    // number of entries examined
 	found   int
 	skipped int                   // number of rows of the tree whose columns exclude the entry
-	walking bool                  // the search walks the subtree instead of running the access
+	walking bool                  // the search walks the subtree, perhaps instead of running the access
+	whole   bool                  // the search scans the whole table, although the base is no naming context
+	below   catalog.Count         // about how many entries are below the base, if that is known
 	byID    bool                  // the search takes the candidates from the journal, in the order of ids
 	changed *changed              // these candidates; with byID, nil means all entries
 	inner   map[entry.ID]struct{} // ids of the entries that have children; nil: unknown
@@ -200,7 +202,7 @@ func (f *finder) run(ctx context.Context) {
 	case f.byID:
 		f.takeByID(ctx)
 	case f.q.Scope == op.SingleLevel:
-		f.scan(ctx, tree.Children(f.q.Base))
+		f.scan(ctx, tree.Children(f.q.Base), f.q.Base)
 	default:
 		f.subtree(ctx)
 	}
@@ -246,12 +248,46 @@ func (f *finder) consider(ctx context.Context, c index.Candidate, err error) boo
 		f.fail(err)
 		return false
 	}
+	if f.s.Partition.DB.Shared() {
+		return f.offer(ctx, c) // narrow checks the scope of many candidates together
+	}
 	in, err := f.inScope(ctx, c.ID, c.Parent)
 	if err != nil {
 		f.fail(err)
 		return false
 	}
 	return !in || f.offer(ctx, c)
+}
+
+// narrow removes the candidates that are not in scope from the batch. It reads their parents in one
+// call.
+func (f *finder) narrow(ctx context.Context) error {
+	if f.s.Cached || f.s.Items != nil {
+		var parents []entry.ID
+		for i := range f.batch {
+			if p := f.batch[i].Parent; p != catalog.Root && p != f.q.Base && f.q.Scope != op.SingleLevel && !slices.Contains(parents, p) {
+				parents = append(parents, p)
+			}
+		}
+		if len(parents) > 1 {
+			if err := f.s.ReadItems(ctx, parents); err != nil {
+				return err
+			}
+		}
+	}
+	n := 0
+	for _, c := range f.batch {
+		in, err := f.inScope(ctx, c.ID, c.Parent)
+		if err != nil {
+			return err
+		}
+		if in {
+			f.batch[n] = c
+			n++
+		}
+	}
+	f.batch = f.batch[:n]
+	return nil
 }
 
 // inScope reports whether an entry is in the query's scope. For a single level, the parent's
@@ -290,6 +326,8 @@ func (f *finder) offer(ctx context.Context, c index.Candidate) bool {
 	switch {
 	case f.walking:
 		f.bytes = append(f.bytes, walkMark)
+	case f.whole:
+		f.bytes = append(f.bytes, scanMark)
 	case f.byID:
 		f.bytes = append(f.bytes, journalMark)
 	}
@@ -306,6 +344,12 @@ func (f *finder) offer(ctx context.Context, c index.Candidate) bool {
 // flush looks up the entries of the batch, and tests and yields them. It reads all
 // uncached entries in one call.
 func (f *finder) flush(ctx context.Context) bool {
+	if f.s.Partition.DB.Shared() && !f.byID && f.q.Scope != op.BaseObject {
+		if err := f.narrow(ctx); err != nil {
+			f.fail(err)
+			return false
+		}
+	}
 	if err := f.lookUp(ctx); err != nil {
 		f.fail(err)
 		return false
@@ -580,8 +624,8 @@ func CountBelow(ctx context.Context, s *state.Snapshot, id entry.ID, f filter.Re
 		return 0, err
 	}
 	if f == nil {
-		if c, known, err := s.Subordinates(ctx, id, true); known || err != nil {
-			return int(c.All), err
+		if c, known, err := s.Subordinates(ctx, true, id); known || err != nil {
+			return int(c[0].All), err
 		}
 		f = filter.Const(filter.True)
 	}
@@ -620,7 +664,7 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 		b.WriteString("the base entry\n")
 	case f.changed != nil:
 		f.changed.describe(&b, f.access)
-	case f.walking:
+	case f.walking && f.access != nil:
 		b.WriteString("walk of the subtree, which is shorter than\n")
 		f.access.Describe(&b, 1, false)
 	case f.access != nil:

@@ -53,12 +53,3 @@ func inner(ctx context.Context, s *state.Snapshot) (map[entry.ID]struct{}, error
 	}
 	return inner, nil
 }
-
-// leaf reports whether an entry is known to have no children.
-func (f *finder) leaf(id entry.ID) bool {
-	if f.inner == nil {
-		return false
-	}
-	_, ok := f.inner[id]
-	return !ok
-}

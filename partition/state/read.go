@@ -466,8 +466,8 @@ func (s *Snapshot) CountChildren(ctx context.Context, id entry.ID) (int, error) 
 	if err != nil || n < few {
 		return n, err
 	}
-	if c, known, err := s.Subordinates(ctx, id, true); known || err != nil {
-		return int(c.Children), err
+	if c, known, err := s.Subordinates(ctx, true, id); known || err != nil {
+		return int(c[0].Children), err
 	}
 	return s.countRows(ctx, id, 0)
 }
@@ -485,14 +485,14 @@ func (s *Snapshot) countRows(ctx context.Context, id entry.ID, most int) (n int,
 	return n, nil
 }
 
-// Subordinates returns how many entries are below an entry, if that is known without counting
-// them. If exact is not set, the numbers may be those of another state. In a transaction and in
-// a branch, the numbers are not known.
-func (s *Snapshot) Subordinates(ctx context.Context, id entry.ID, exact bool) (n catalog.Count, known bool, err error) {
-	if s.Partition.Subordinates == nil || s.Reader != table.Reader(s.At) || s.At.InBranch() {
-		return n, false, nil
+// Subordinates returns how many entries are below each of some entries, if that is known without
+// counting them. If exact is not set, the numbers may be those of another state. In a transaction
+// and in a branch, the exact numbers are not known.
+func (s *Snapshot) Subordinates(ctx context.Context, exact bool, ids ...entry.ID) (ns []catalog.Count, known bool, err error) {
+	if s.Partition.Subordinates == nil || exact && (s.Reader != table.Reader(s.At) || s.At.InBranch()) {
+		return nil, false, nil
 	}
-	return s.Partition.Subordinates(ctx, s.At, s.Catalog, id, exact)
+	return s.Partition.Subordinates(ctx, s.At, s.Catalog, ids, exact)
 }
 
 // Compare evaluates one assertion on an entry. It reads no more of a wide entry than it needs.

@@ -92,6 +92,7 @@ type Store struct {
 
 	mu     sync.Mutex
 	tables map[string]*shape // shapes of the tables created or looked up so far
+	cuts   map[string]cuts   // where regions of tables begin
 }
 
 var _ table.Store = (*Store)(nil)
@@ -107,7 +108,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{target: t, conn: c, compact: o.Compact, tables: map[string]*shape{}}, nil
+	return &Store{target: t, conn: c, compact: o.Compact, tables: map[string]*shape{}, cuts: map[string]cuts{}}, nil
 }
 
 // String returns the store's URL.
@@ -197,5 +198,6 @@ func (s *Store) forget(names []string) {
 	defer s.mu.Unlock()
 	for _, n := range names {
 		delete(s.tables, n)
+		delete(s.cuts, n)
 	}
 }

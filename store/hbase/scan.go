@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/tsuna/gohbase/filter"
 	"github.com/tsuna/gohbase/hrpc"
@@ -73,7 +74,24 @@ func (t *Table) Scan(ctx context.Context, r table.Range, s table.Select) iter.Se
 			yield(table.Row{}, err)
 			return
 		}
-		sc.run(ctx, yield)
+		pages := sc.pages
+		if sc.filter() != nil && !sc.reverse && sc.left < 0 && !sc.done {
+			if rs := t.divide(ctx, r); len(rs) > 1 {
+				pages = func(ctx context.Context, yield func([]table.Row, error) bool) { sc.parallel(ctx, rs, yield) }
+			}
+		}
+		pages(ctx, func(rows []table.Row, err error) bool {
+			if err != nil {
+				yield(table.Row{}, err)
+				return false
+			}
+			for i := range rows {
+				if !yield(rows[i], nil) {
+					return false
+				}
+			}
+			return true
+		})
 	}
 }
 
@@ -115,31 +133,23 @@ func (sc *scanner) begin(r table.Range) {
 	}
 }
 
-// run yields rows until there are no more, the caller stops the iteration, or an error
+// pages yields pages of rows until there are no more, the caller stops the iteration, or an error
 // occurs.
-func (sc *scanner) run(ctx context.Context, yield func(table.Row, error) bool) {
+func (sc *scanner) pages(ctx context.Context, yield func([]table.Row, error) bool) {
 	defer sc.shut(ctx)
 	for !sc.done && sc.left != 0 {
 		raw, err := sc.next(ctx)
-		if err != nil {
-			yield(table.Row{}, err)
-			return
+		var rows []table.Row
+		if err == nil {
+			rows, err = sc.rows(ctx, raw)
 		}
-		rows, err := sc.rows(ctx, raw)
-		if err != nil {
-			yield(table.Row{}, err)
-			return
+		rows = slices.DeleteFunc(rows, func(r table.Row) bool { return len(r.Cells) == 0 })
+		if sc.left > 0 {
+			rows = rows[:min(len(rows), sc.left)]
+			sc.left -= len(rows)
 		}
-		for i := range rows {
-			if len(rows[i].Cells) == 0 {
-				continue
-			}
-			if !yield(rows[i], nil) {
-				return
-			}
-			if sc.left--; sc.left == 0 {
-				return
-			}
+		if (err != nil || len(rows) > 0) && !yield(rows, err) || err != nil {
+			return
 		}
 	}
 }

@@ -92,6 +92,25 @@ func scanKeys(t *testing.T, d *Table, lo, hi int, s table.Select, at func(n int)
 	}
 }
 
+// eachRow yields the rows of a scanner's pages.
+func eachRow(t *testing.T, sc *scanner, yield func(table.Row) bool) {
+	t.Helper()
+	sc.pages(t.Context(), func(rows []table.Row, err error) bool {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			if !yield(row) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// everyRow is a filter that all rows of a pageTable match. With a filter, regions are read in parallel.
+var everyRow = table.HasRange{ColumnRange: table.ColumnPrefix('f', nil)}
+
 func TestScanPages(t *testing.T) {
 	t.Parallel()
 	const rows = 6000
@@ -103,6 +122,8 @@ func TestScanPages(t *testing.T) {
 		scanKeys(t, d, 10, 1200, table.Select{Reverse: reverse}, nil)
 		scanKeys(t, d, wideRow, wideRow+1, table.Select{Reverse: reverse}, nil)
 	}
+	scanKeys(t, d, 0, rows, table.Select{View: settled(1), Filter: everyRow}, nil)
+	scanKeys(t, d, 5, 1201, table.Select{View: settled(1), Filter: everyRow}, nil)
 }
 
 // TestScanResumes loses the scanner of the server after each page: the server closes it, or has
@@ -119,10 +140,7 @@ func TestScanResumes(t *testing.T) {
 		}
 		sc.brief = brief
 		n, lost, held := 0, 0, 0
-		sc.run(t.Context(), func(row table.Row, err error) bool {
-			if err != nil {
-				t.Fatal(err)
-			}
+		eachRow(t, sc, func(row table.Row) bool {
 			i := n
 			if reverse {
 				i = rows - 1 - n
@@ -183,10 +201,7 @@ func TestScanCloses(t *testing.T) {
 	closed := closings{cl.raw, make(chan error, 1)}
 	cl.raw = closed
 	var left opened
-	sc.run(t.Context(), func(_ table.Row, err error) bool {
-		if err != nil {
-			t.Fatal(err)
-		}
+	eachRow(t, sc, func(table.Row) bool {
 		left = sc.open
 		return left.id == 0
 	})
@@ -212,7 +227,8 @@ func TestScanCloses(t *testing.T) {
 
 // TestScanSplit splits two regions during a forward scan, and two during a reverse scan. In the
 // forward scan, one region is ahead of the scan's position and one is behind it. In the reverse
-// scan, both regions are ahead. Each scan must return every row once.
+// scan, both regions are ahead. Then it splits two regions during a scan of all regions in parallel.
+// Each scan must return every row once.
 func TestScanSplit(t *testing.T) {
 	t.Parallel()
 	const rows = 6000
@@ -228,6 +244,13 @@ func TestScanSplit(t *testing.T) {
 			}
 		})
 	}
+	s, d = pageTable(t, rows)
+	scanKeys(t, d, 0, rows, table.Select{View: settled(1), Filter: everyRow}, func(n int) {
+		if n == 100 { // the scans of all four regions have begun
+			split(t, s, d, pageKey(4000))
+			split(t, s, d, pageKey(600))
+		}
+	})
 }
 
 type settled table.Revision
