@@ -278,3 +278,48 @@ func TestRebuildCollides(t *testing.T) {
 		t.Errorf("after: %q", got)
 	}
 }
+
+// TestChosenLayouts adds indexes without a layout. Each gets the layout that suits the values of the
+// entries, and a survey of the index then says the same.
+func TestChosenLayouts(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, p *partition.Partition, _ table.Store) {
+		ctx := context.Background()
+		loadSample(t, p, 300)
+		want := []catalog.Index{{Attribute: "mail", Layout: catalog.ColumnLayout}, {Attribute: "objectClass", Layout: catalog.RowLayout}, {Attribute: "pager", Layout: catalog.RowLayout}}
+		var given []catalog.Index
+		for _, x := range want {
+			given = append(given, catalog.Index{Attribute: x.Attribute})
+		}
+		must(t, onlineschema.SetIndexes(ctx, p, nil))
+		for range 2 { // once from the entries, and once from the indexes
+			must(t, onlineschema.SetIndexes(ctx, p, given))
+			if got := p.Config().Indexes; !slices.Equal(got, want) {
+				t.Fatalf("indexes: %v, want %v", got, want)
+			}
+		}
+		s := state.Newest(p)
+		defer s.Close()
+		for _, x := range s.Catalog.Ordered {
+			v, err := onlineschema.SurveyIndex(ctx, s, x)
+			must(t, err)
+			t.Logf("%s: %+v", x.Typ.Name(), v)
+			if x.Typ.Name() == "mail" && (v.Values != 300 || v.Entries != 300 || v.Largest != 1) || x.Typ.Name() == "objectClass" && v.Largest < 300 {
+				t.Errorf("%s: %+v", x.Typ.Name(), v)
+			}
+		}
+	})
+	for _, c := range []struct {
+		onlineschema.Survey
+		want catalog.Layout
+	}{
+		{onlineschema.Survey{}, catalog.RowLayout},
+		{onlineschema.Survey{Values: 100_000, Entries: 100_000, Largest: 1}, catalog.ColumnLayout},
+		{onlineschema.Survey{Values: 100_000, Entries: 1_100_000, Largest: 1_000_000}, catalog.RowLayout}, // one value is in most entries
+		{onlineschema.Survey{Values: 10, Entries: 1000, Largest: 100}, catalog.RowLayout},
+	} {
+		if got := c.Layout(); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.Survey, got, c.want)
+		}
+	}
+}

@@ -52,6 +52,7 @@ func root(m *cli.Main) *cobra.Command {
 		exportCommand(m),
 		migrateCommands{m}.root(), migrateCommands{m}.compare(),
 		checkCommand(m),
+		indexCommand(m),
 		reindexCommand(m),
 		uniqueCommand(m),
 		referencesCommand(m),
@@ -81,7 +82,7 @@ func root(m *cli.Main) *cobra.Command {
 
 // jobs are all jobs that a server does for tools.
 var jobs = append(cli.Jobs{
-	importJob, exportJob, checkJob, reindexJob, explainJob, uniqueJob, referencesJob, clusterJob, gcJob,
+	importJob, exportJob, checkJob, indexJob, reindexJob, explainJob, uniqueJob, referencesJob, clusterJob, gcJob,
 	viewListJob, viewShowJob, viewRebuildJob, branchJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accountJob, logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,

@@ -20,7 +20,8 @@ import (
 // SetIndexes replaces the set of indexes: the indexed attributes and the layouts. It fills
 // indexes that are new or have a new layout, and drops indexes that are not in the list.
 // Searches continue during the change. On a store with one server, updates wait. An index
-// whose filling was interrupted is not used, and the next call fills it.
+// whose filling was interrupted is not used, and the next call fills it. An index without a layout
+// gets the one that suits the present values.
 func SetIndexes(ctx context.Context, p *catalog.Partition, indexes []catalog.Index) error {
 	return Reindex(ctx, p, indexes, verify.ReindexOptions{})
 }
@@ -36,6 +37,10 @@ func Reindex(ctx context.Context, p *catalog.Partition, indexes []catalog.Index,
 	defer end()
 	old, err := p.Latest()
 	if err != nil {
+		return err
+	}
+	indexes = slices.Clone(indexes)
+	if err := chooseLayouts(ctx, p, indexes); err != nil {
 		return err
 	}
 	h, fill, err := newIndexes(old, indexes, o.Again, p.DB.Shared())

@@ -408,7 +408,7 @@ func (d *configured) indexReferences(ctx context.Context, c *configuration, o *O
 			return true
 		}
 		if !slices.ContainsFunc(want, func(x catalog.Index) bool { return s.Attribute(x.Attribute) == t }) {
-			want = append(want, catalog.Index{Attribute: t.Name(), Layout: catalog.ColumnLayout})
+			want = append(want, catalog.Index{Attribute: t.Name()})
 		}
 		return false
 	})

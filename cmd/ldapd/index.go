@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -14,10 +15,65 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
+
+func indexCommand(m *cli.Main) *cobra.Command {
+	return m.Command(&cobra.Command{
+		Use:   "index --store STORE [ATTR]...",
+		Short: "Show how many values and entries indexes have, and the layout that suits them",
+		Long: `Show the indexes, or those of some attributes: the layout, the layout that suits the
+values, the number of different values, of entries of all values together, and of entries
+that share the most frequent value. The layout column suits values that few entries share,
+row all others: the entries of one value are one row in the layout column, and HBase
+cannot split a row. 'ldapd reindex ATTR' gives an index the layout that suits it, while
+servers run.`,
+		Example: `  ldapd index --store ./data
+  ldapd index --store ./data mail member`,
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
+		return indexJob.Run(ctx, m, c, cli.ReadOnly, m.Around(), args)
+	})
+}
+
+var indexJob = cli.NewJob("index", showIndexes)
+
+// showIndexes writes a line for each index, or for the indexes of the named attributes.
+func showIndexes(ctx context.Context, w *cli.Work, names []string) error {
+	s := state.Newest(w.Partition)
+	defer s.Close()
+	shown := s.Catalog.Ordered
+	if len(names) > 0 {
+		shown = nil
+		for _, name := range names {
+			x := s.Catalog.Indexes[s.Schema().Attribute(name)]
+			if x == nil {
+				return &config.Error{Where: "ATTR", Text: name + " has no index"}
+			}
+			shown = append(shown, x)
+		}
+	}
+	layouts := map[string]catalog.Layout{}
+	for _, x := range w.Partition.Config().Indexes {
+		layouts[x.Attribute] = x.Layout
+	}
+	out := tabwriter.NewWriter(w.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(out, "ATTRIBUTE\tLAYOUT\tSUITS\tVALUES\tENTRIES\tLARGEST")
+	for _, x := range shown {
+		if !x.Ready {
+			fmt.Fprintf(out, "%s\t%s\tnot filled yet\n", x.Typ.Name(), layouts[x.Typ.Name()])
+			continue
+		}
+		v, err := onlineschema.SurveyIndex(ctx, s, x)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d\n", x.Typ.Name(), layouts[x.Typ.Name()], v.Layout(), v.Values, v.Entries, v.Largest)
+	}
+	return out.Flush()
+}
 
 func reindexCommand(m *cli.Main) *cobra.Command {
 	var drop []string
@@ -25,8 +81,9 @@ func reindexCommand(m *cli.Main) *cobra.Command {
 		Use:   "reindex --store STORE [--drop ATTR]... [ATTR[:row|:column]]...",
 		Short: "Rebuild indexes, or everything that is derived from entries",
 		Long: `Rebuild the indexes of attributes: in the layout "row", for attributes with few values
-that many entries share, or "column", for values that few entries have. An attribute
-that has no index gets one (column, unless a layout is given); --drop removes one.
+that many entries share, or "column", for values that few entries have. Without a
+layout, the index gets the one that suits the present values (see ldapd index). An
+attribute that has no index gets one; --drop removes one.
 
 Without attributes, rebuild everything that is derived from the entries: names,
 normalised values and all indexes. This repairs what check finds, and is needed when a
@@ -130,11 +187,12 @@ func chosen(p *partition.Partition, args, drop []string) (indexes []catalog.Inde
 		i := find(name)
 		if i < 0 {
 			i = len(indexes)
-			indexes = append(indexes, catalog.Index{Attribute: name, Layout: catalog.ColumnLayout})
+			indexes = append(indexes, catalog.Index{Attribute: name})
 		}
-		if given {
-			indexes[i].Layout = catalog.Layout(layout)
+		if given && !catalog.Layout(layout).Known() {
+			return nil, nil, &config.Error{Where: "ATTR", Text: fmt.Sprintf("index of %s: the layout %q is not one of %q", name, layout, catalog.Layouts())}
 		}
+		indexes[i].Layout = catalog.Layout(layout)
 		again = append(again, name)
 	}
 	return indexes, again, nil
