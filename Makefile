@@ -13,7 +13,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 # As releases are built: what is tested is what is released, and no C is compiled.
 export CGO_ENABLED = 0
 
-.PHONY: build run test test-go cases test-long simulation race race-short lint bench figures fuzz suites findings hbase hbase-stop clean
+.PHONY: build run test test-go cases test-long simulation race race-short lint bench versus figures fuzz suites findings hbase hbase-stop clean
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 
@@ -81,6 +81,10 @@ test-long:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# This tree beside another revision and slapd, by turns: what a change of a hot path costs.
+versus:
+	$(GO) run ./bench/figures -versus $(REV) $(FIGURES)
 
 # docs/performance.md: beside slapd, and with HBASE=1 on HBase. FIGURES has flags: make figures FIGURES='-people 1000 -for 1s'
 figures:

@@ -1,6 +1,8 @@
 // Command figures measures what docs/performance.md shows: ldapd beside slapd if slapd is
 // installed, and on HBase with -hbase, and the benchmarks that matter. It replaces the part of
 // the page between the lines "<!-- figures -->" and "<!-- end of figures -->".
+//
+// With -versus it compares this source tree with another revision of it instead, and prints a table.
 package main
 
 import (
@@ -21,13 +23,19 @@ var (
 	conns     = flag.Int("connections", 16, "connections that work at once")
 	hbase     = flag.Bool("hbase", false, "measure ldapd on HBase too")
 	benchTime = flag.String("benchtime", "1s", "-benchtime of the benchmarks; 0: none are run")
+	against   = flag.String("versus", "", "compare with this revision instead")
+	rounds    = flag.Int("rounds", 5, "with -versus: how often each workload is measured")
 	page      = flag.String("page", "docs/performance.md", "the page to write")
 )
 
 func main() {
 	log.SetFlags(0)
 	flag.Parse()
-	if err := run(); err != nil {
+	do := run
+	if *against != "" {
+		do = versus
+	}
+	if err := do(); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -35,12 +43,9 @@ func main() {
 func run() error {
 	var b strings.Builder
 	before := load()
-	peers := []string{"peer-ldapd"}
-	if _, err := exec.LookPath("slapd"); err == nil {
-		peers = append([]string{"peer-slapd"}, peers...)
-	}
+	peers := append(slapd(), of(".", "peer-ldapd"))
 	if *hbase {
-		peers = append(peers, "peer-ldapd-hbase")
+		peers = append(peers, of(".", "peer-ldapd-hbase"))
 	}
 	if err := sideBySide(&b, peers); err != nil {
 		return err
@@ -53,6 +58,14 @@ func run() error {
 	head := fmt.Sprintf("%s, %s; load %s before and %s after. %d people, %d connections, %v a workload.\n\n",
 		time.Now().Format("2 January 2006"), machine(), before, load(), *people, *conns, *duration)
 	return replace(*page, head+b.String())
+}
+
+// slapd returns the peer slapd if it is installed.
+func slapd() []peer {
+	if _, err := exec.LookPath("slapd"); err != nil {
+		return nil
+	}
+	return []peer{of(".", "peer-slapd")}
 }
 
 // machine describes the machine.

@@ -173,36 +173,67 @@ func (f figure) String() string {
 	return fmt.Sprintf("%.0f, %s us, %s ms", f.rate, short(float64(f.cpu)/1e3), short(float64(f.p99)/1e6))
 }
 
+// A peer is a script with the contract in bench/peer-lib.
+type peer struct{ name, script string }
+
+// of returns a peer of the source tree at root.
+func of(root, script string) peer {
+	return peer{strings.TrimPrefix(script, "peer-"), filepath.Join(root, "bench", script)}
+}
+
 // A server is a peer that runs.
 type server struct {
-	peer, dir, url string
-	pid            string
+	peer
+	dir, url string
+	pid      string
 }
 
 // run runs a peer's script.
 func (s *server) run(args ...string) (string, error) {
-	out, err := exec.Command(filepath.Join("bench", s.peer), args...).Output()
+	out, err := exec.Command(s.script, args...).Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w", s.peer, args[0], err)
+		return "", fmt.Errorf("%s %s: %w", s.name, args[0], err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }
 
-func startServer(peer, ldif, dir string) (*server, error) {
+// startServers starts peers on the same entries in the folder dir. The caller must call stop in any case.
+func startServers(peers []peer, dir string) (servers []*server, stop func(), err error) {
+	stop = func() {
+		for _, s := range servers {
+			_, _ = s.run("stop", s.dir)
+		}
+	}
+	ldif := filepath.Join(dir, "people.ldif")
+	if err := writeLDIF(ldif); err != nil {
+		return nil, stop, err
+	}
+	for _, p := range peers {
+		log.Print("loading ", p.name)
+		s := &server{peer: p, dir: filepath.Join(dir, p.name)}
+		servers = append(servers, s)
+		if err := s.start(ldif); err != nil {
+			return servers, stop, err
+		}
+	}
+	return servers, stop, nil
+}
+
+func (s *server) start(ldif string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	l.Close()
-	s := &server{peer: peer, dir: dir, url: "ldap://127.0.0.1:" + port}
-	cmd := exec.Command(filepath.Join("bench", peer), "start", dir, ldif, port)
+	s.url = "ldap://127.0.0.1:" + port
+	cmd := exec.Command(s.script, "start", s.dir, ldif, port)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s start: %w", peer, err)
+		return fmt.Errorf("%s start: %w", s.name, err)
 	}
-	s.pid, err = s.run("pid", dir)
-	return s, err
+	s.pid, err = s.run("pid", s.dir)
+	return err
 }
 
 // cpu returns the processor time that the server has used.
@@ -251,7 +282,7 @@ func (s *server) measure(w workload) (figure, error) {
 	took := time.Since(begun)
 	for _, err := range errs {
 		if err != nil {
-			return figure{}, fmt.Errorf("%s, %s: %w", s.peer, w.name, err)
+			return figure{}, fmt.Errorf("%s, %s: %w", s.name, w.name, err)
 		}
 	}
 	sorted := slices.Sorted(slices.Values(slices.Concat(times...)))
@@ -260,26 +291,16 @@ func (s *server) measure(w workload) (figure, error) {
 }
 
 // sideBySide measures all workloads at all peers, by turns, and writes the tables.
-func sideBySide(b *strings.Builder, peers []string) error {
+func sideBySide(b *strings.Builder, peers []peer) error {
 	dir, err := os.MkdirTemp("", "figures")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	ldif := filepath.Join(dir, "people.ldif")
-	if err := writeLDIF(ldif); err != nil {
+	servers, stop, err := startServers(peers, dir)
+	defer stop()
+	if err != nil {
 		return err
-	}
-	var servers []*server
-	for _, p := range peers {
-		log.Print("loading ", p)
-		place := filepath.Join(dir, p)
-		defer func() { _ = exec.Command(filepath.Join("bench", p), "stop", place).Run() }()
-		s, err := startServer(p, ldif, place)
-		if err != nil {
-			return err
-		}
-		servers = append(servers, s)
 	}
 	if err := loads(b, servers); err != nil {
 		return err
@@ -304,7 +325,7 @@ func sideBySide(b *strings.Builder, peers []string) error {
 func header(b *strings.Builder, first string, servers []*server) {
 	b.WriteString("| " + first)
 	for _, s := range servers {
-		b.WriteString(" | " + strings.TrimPrefix(s.peer, "peer-"))
+		b.WriteString(" | " + s.name)
 	}
 	b.WriteString(" |\n|---" + strings.Repeat("|---", len(servers)) + "|\n")
 }
