@@ -83,7 +83,7 @@ func (b *Branch) changedOutside(ctx context.Context, base table.Revision) (both 
 	newest := state.Newest(b.k)
 	defer newest.Close()
 	outside, all := map[entry.ID]bool{}, false
-	for rec, err := range newest.At.CommitsAfter(ctx, base) {
+	for rec, err := range newest.At.Since(ctx, base) {
 		if err != nil {
 			return nil, err
 		}

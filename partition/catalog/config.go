@@ -462,6 +462,9 @@ func DefaultReferences() []Reference {
 	return []Reference{{Attribute: "member"}, {Attribute: "uniqueMember"}, {Attribute: "manager"}, {Attribute: "owner"}}
 }
 
+// Shared reports whether several servers may use the store.
+func (c *Catalog) Shared() bool { return c.p.DB.Shared() }
+
 // AsOf returns the catalog for a revision. Indexes that were not complete at that revision are
 // not Ready in it. At revision 0, which a store without commits shows, the indexes of a new
 // directory are complete.

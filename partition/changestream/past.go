@@ -33,10 +33,18 @@ func Settled(ctx context.Context, p *catalog.Partition) (*state.Snapshot, error)
 	return state.Of(ctx, p, s)
 }
 
-// ChangesAfter streams the commits that the snapshot shows and that are newer than a
-// revision, in the order of their revisions.
+// ShownAfter streams the commits that the snapshot shows and that are newer than a revision, in the
+// order of their revisions. In each slot of a shared store the stream ends before the first undecided
+// commit, although the snapshot may show later ones: see AllAfter.
 func ShownAfter(ctx context.Context, s *state.Snapshot, r table.Revision) iter.Seq2[*Change, error] {
 	return toChanges(s.At.CommitsAfter(ctx, r))
+}
+
+// AllAfter streams all commits that the snapshot shows and that are newer than a revision, one slot
+// after another. If the journal may no longer contain all of them, the stream ends with a
+// txn.HorizonError.
+func AllAfter(ctx context.Context, s *state.Snapshot, r table.Revision) iter.Seq2[*Change, error] {
+	return toChanges(s.At.Since(ctx, r))
 }
 
 func toChanges(records iter.Seq2[*journal.Record, error]) iter.Seq2[*Change, error] {

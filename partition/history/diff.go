@@ -61,7 +61,7 @@ func mayDiffer(ctx context.Context, from, to *partition.Snapshot) (ids []entry.I
 	if !changestream.Known(late, early.Revision()) {
 		return entriesOf(ctx, from, to, entry.Root, entry.Root)
 	}
-	for c, err := range changestream.ShownAfter(ctx, late, early.Revision()) {
+	for c, err := range changestream.AllAfter(ctx, late, early.Revision()) {
 		if err != nil {
 			return nil, err
 		}

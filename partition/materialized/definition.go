@@ -226,13 +226,17 @@ func define(c *catalog.Catalog, name *dn.Name, e *entry.Entry) (*Definition, err
 }
 
 // keyOf returns the key of a definition. A change of the schema, an erasure, or a new
-// version of the normal forms changes the key too. The attributes that a list shows are
+// version of the normal forms changes the key too, and on a shared store a new division into lanes.
+// The attributes that a list shows are
 // not part of the key, because they are read from the entries.
 func keyOf(c *catalog.Catalog, values map[string][]string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %d %d", schema.Version(), c.Subschema.Since, erasures(c))
 	for _, attribute := range []string{"viewBase", "viewFilter", "viewGroup", "viewTotal", "viewOrder"} {
 		fmt.Fprintf(h, " %q", values[attribute])
+	}
+	if c.Shared() {
+		fmt.Fprint(h, " lanes are ranges")
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

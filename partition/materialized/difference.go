@@ -41,16 +41,16 @@ func (t *touched) add(c *changestream.Change) {
 	}
 	places := !write.OnlyModifies(c.Message)
 	for _, id := range c.IDs {
-		first := c.Revision
-		if before, again := t.ids[id]; again {
-			first = before.first
+		by, again := t.ids[id]
+		if !again {
+			by.first = c.Revision
 		}
-		t.ids[id] = span{first, c.Revision}
+		t.ids[id] = span{min(by.first, c.Revision), max(by.last, c.Revision)}
 		if places {
 			t.placed[id] = true
 		}
 	}
-	t.all, t.moves, t.last = t.all || c.All, t.moves || c.Renames, c.Revision
+	t.all, t.moves, t.last = t.all || c.All, t.moves || c.Renames, max(t.last, c.Revision)
 }
 
 // touchedAfter returns what was touched by the commits that a state shows and that are newer
@@ -75,7 +75,7 @@ func touchedAfter(ctx context.Context, s *state.Snapshot, r table.Revision, most
 // of entries touched for one lane exceeds most, or if a commit does not list what it touched.
 func touchedAfterEach(ctx context.Context, s *state.Snapshot, f finished, most int) ([]touched, error) {
 	ts := make([]touched, len(f))
-	for c, err := range changestream.ShownAfter(ctx, s, f.Low()) {
+	for c, err := range changestream.AllAfter(ctx, s, f.Low()) {
 		if err != nil {
 			return nil, err
 		}

@@ -12,11 +12,11 @@ import (
 var none = []*schema.AttributeType{}
 
 // A lane is one of the parts into which entries are divided by the first octet of their
-// ids. The servers of a shared store may work on different lanes at the same time. An
+// ids: a range of the rows of the table master. The servers of a shared store may work on different lanes at the same time. An
 // embedded store has one lane.
 type lane struct{ number, of int }
 
-// sharedLanes is the number of lanes of a shared store. It must be a power of two.
+// sharedLanes is the number of lanes of a shared store. It must be a power of two that is not above 256.
 const sharedLanes = 4
 
 // lanes returns the lanes of a store.
@@ -36,7 +36,18 @@ func lanes(shared bool) []lane {
 func (d *Definition) lanes(db *txn.DB) []lane { return lanes(db.Shared() && d.Kind != Subordinates) }
 
 // has reports whether an entry is in the lane.
-func (l lane) has(id entry.ID) bool { return int(id[0])%l.of == l.number }
+func (l lane) has(id entry.ID) bool { return int(id[0])*l.of>>8 == l.number }
+
+// rows returns the range of the lane's rows in the table master.
+func (l lane) rows() (r table.Range) {
+	if l.number > 0 {
+		r.Start = []byte{byte(256 / l.of * l.number)}
+	}
+	if l.number < l.of-1 {
+		r.End = []byte{byte(256 / l.of * (l.number + 1))}
+	}
+	return r
+}
 
 // slot returns the number that the boundaries of the lane contain as their slot. In the
 // revision of a commit, the slot is that of a server or a branch.

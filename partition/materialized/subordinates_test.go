@@ -7,15 +7,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
+	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
 // crowd returns a directory with a small subtree of six entries, and another subtree with
@@ -104,5 +111,84 @@ func TestWalk(t *testing.T) {
 	q.Base, _ = func() (entry.ID, error) { at, err := s.Find(ctx, name(base)); return at.ID, err }()
 	if text := explain(); strings.Contains(text, "walk") {
 		t.Errorf("below the large subtree:\n%s", text)
+	}
+}
+
+// A stalling store holds back writes of rows of the tree whose keys contain "slow".
+type stalling struct {
+	*tabletest.Mem
+	began, end chan struct{}
+}
+
+type stallingTable struct {
+	table.Table
+	table.Versioner
+	s *stalling
+}
+
+func (s *stalling) Table(name string) table.Table {
+	t := s.Mem.Table(name)
+	if name != tree.Name {
+		return t
+	}
+	return stallingTable{t, t.(table.Versioner), s}
+}
+
+func (t stallingTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
+	if slices.ContainsFunc(ms, func(m table.Mutation) bool { return strings.Contains(string(m.Row), "slow") }) {
+		t.s.began <- struct{}{}
+		<-t.s.end
+	}
+	return t.Table.Apply(ctx, r, ms)
+}
+
+// TestCountBehindUndecided counts children in a state that shows a commit, while an earlier commit of
+// the same server is still undecided.
+func TestCountBehindUndecided(t *testing.T) {
+	ctx := context.Background()
+	store := &stalling{tabletest.NewMem(), make(chan struct{}), make(chan struct{})}
+	p, err := partition.Open(ctx, store, partition.Options{Create: true, Txn: txn.Options{Poll: 10 * time.Millisecond}})
+	must(t, err)
+	defer p.Close(ctx)
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
+	add := func(dn string, lines ...string) error {
+		_, err := write.Update(ctx, p, partition.By{}, func(tx *partition.Tx) error {
+			_, err := tx.Add(ctx, name(dn), attributes(lines...), false)
+			return err
+		})
+		return err
+	}
+	must(t, add("dc=example,dc=com", "objectClass: dcObject", "objectClass: organization", "o: Example", "dc: example"))
+	must(t, add("ou=people,dc=example,dc=com", "objectClass: organizationalUnit", "ou: people"))
+	count := func() (catalog.Count, bool) {
+		s := state.Newest(p)
+		defer s.Close()
+		at, err := s.Find(ctx, name("ou=people,dc=example,dc=com"))
+		must(t, err)
+		ns, known, err := s.Subordinates(ctx, true, at.ID)
+		must(t, err)
+		if !known {
+			return catalog.Count{}, false
+		}
+		return ns[0], true
+	}
+	count() // asks for the numbers
+	must(t, materialized.NewManager(p).Step(ctx))
+	if n, known := count(); !known || n != (catalog.Count{}) {
+		t.Fatalf("before: %v, known %v", n, known)
+	}
+	slow := make(chan error)
+	go func() {
+		slow <- add("ou=slow,ou=people,dc=example,dc=com", "objectClass: organizationalUnit", "ou: slow")
+	}()
+	<-store.began
+	must(t, add("ou=quick,ou=people,dc=example,dc=com", "objectClass: organizationalUnit", "ou: quick"))
+	if n, known := count(); !known || n != (catalog.Count{Children: 1, All: 1}) {
+		t.Errorf("beside an undecided commit: %v, known %v", n, known)
+	}
+	close(store.end)
+	must(t, <-slow)
+	if n, known := count(); !known || n != (catalog.Count{Children: 2, All: 2}) {
+		t.Errorf("afterwards: %v, known %v", n, known)
 	}
 }

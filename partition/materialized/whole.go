@@ -33,7 +33,7 @@ func (l lane) whole(ctx context.Context, d *Definition, s *state.Snapshot, most 
 	if base == noID {
 		return w.take(w.ps)
 	}
-	if most == 0 && !s.Partition.DB.Shared() {
+	if most == 0 {
 		if done, err := w.scan(ctx); done || err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ const (
 	sampleHits = sampleRows / 5
 )
 
-// scan finds the entries of the view by a scan of the table master, from one end to the other.
+// scan finds the entries of the view by a scan of the lane's rows of the table master.
 // A search reads entry by entry, in the order of an index or of the tree, and takes longer for
 // each entry than a scan. But if few entries are in the view, a search reads only these. So
 // scan ends early and returns false if few of the first rows are in the view. In that case, it
@@ -122,7 +122,7 @@ func (w *wholeView) scan(ctx context.Context) (done bool, err error) {
 	s.Items = map[entry.ID]*cache.Item{} // remembers the superiors of the entries
 	in := 0
 	sel := table.Select{Families: state.WholeEntry, MaxCells: state.MaxColumns}
-	for row, err := range s.Reader.Scan(ctx, s.Partition.Master, table.Range{}, sel) {
+	for row, err := range s.Reader.Scan(ctx, s.Partition.Master, w.rows(), sel) {
 		if err != nil {
 			return false, err
 		}

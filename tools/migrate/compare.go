@@ -36,7 +36,7 @@ type comparison struct {
 func newComparison(m *Move) *comparison {
 	s := state.Newest(m.p)
 	defer s.Close()
-	return &comparison{m, &Report{}, s.Revision()}
+	return &comparison{m, &Report{}, s.At.Decided()}
 }
 
 // all compares all entries. An entry that differs is read again from the directory and the server,
@@ -282,7 +282,7 @@ func (x *comparison) compareChanged(ctx context.Context) error {
 	for _, d := range x.report.Differences {
 		known[d.id] = true
 	}
-	for c, err := range changestream.ShownAfter(ctx, s, x.checked) {
+	for c, err := range changestream.AllAfter(ctx, s, x.checked) {
 		if err != nil {
 			return err
 		}
@@ -296,7 +296,7 @@ func (x *comparison) compareChanged(ctx context.Context) error {
 			}
 		}
 	}
-	x.checked = s.Revision()
+	x.checked = s.At.Decided() // later, this server may show older commits than s.Revision()
 	return nil
 }
 
