@@ -148,14 +148,14 @@ func (f *finder) prefersWalk(ctx context.Context) bool {
 	if node, err := f.s.Node(ctx, f.q.Base); err != nil || node == nil || node.Parent == catalog.Root {
 		return false
 	}
-	if long, err := Exceeds(ctx, f.s, f.q, alwaysUsed); err != nil || !long {
+	if long, err := exceeds(ctx, f.s, f.q, f.lists, alwaysUsed); err != nil || !long {
 		return false
 	}
 	n, known, err := f.s.Subordinates(ctx, f.q.Base, false)
 	if err != nil || !known || n.All >= maxWalked {
 		return false
 	}
-	long, err := Exceeds(ctx, f.s, f.q, timesLonger*int(n.All+1))
+	long, err := exceeds(ctx, f.s, f.q, f.lists, timesLonger*int(n.All+1))
 	return err == nil && long
 }
 
