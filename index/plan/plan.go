@@ -10,6 +10,9 @@
 // then in memory. If there are several candidates, the intersection also reads each other part,
 // but stops reading a part that has more than four times as many candidates. The caller tests
 // the candidates' entries for the parts that were not read to their end.
+//
+// On a store where each read is a round trip, a plan has [Lists]: it reads the beginnings of the lists
+// of all values at once.
 package plan
 
 import (

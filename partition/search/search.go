@@ -246,15 +246,22 @@ func (f *finder) base(ctx context.Context) {
 
 // candidates runs the access and offers the candidates in scope.
 func (f *finder) candidates(ctx context.Context) {
-	if f.s.Partition.DB.Shared() {
-		f.size = largeBatch
-	}
+	f.listed()
 	for c, err := range f.access.Run(ctx, f.s.Reader, f.q.After) {
 		if !f.consider(ctx, c, err) {
 			return
 		}
 	}
 	f.flush(ctx)
+}
+
+// listed is called before candidates from a list are offered. On a store that servers share, each
+// batch is a round trip, so the first batch is large too. The first candidates of a scan are offered
+// in small batches, because the scan may take long to find more.
+func (f *finder) listed() {
+	if f.s.Partition.DB.Shared() {
+		f.size = largeBatch
+	}
 }
 
 // consider offers a candidate if it is in scope. It returns false if the search must
@@ -382,7 +389,7 @@ func (f *finder) lookUp(ctx context.Context) error {
 		it := f.s.Current(id)
 		f.items = append(f.items, it)
 		if secrets {
-			f.secrets = append(f.secrets, f.s.CurrentSecrets(id, it))
+			f.secrets = append(f.secrets, state.CurrentSecrets(f.s, id, it))
 			if it == nil {
 				sel.Families = state.WithSecrets
 			}
@@ -405,7 +412,7 @@ func (f *finder) lookUp(ctx context.Context) error {
 			continue
 		}
 		if id := f.batch[i].ID; secrets {
-			f.items[i], f.secrets[i], err = f.s.DecodeWithSecrets(ctx, id, f.items[i], rows[0])
+			f.items[i], f.secrets[i], err = state.DecodeWithSecrets(ctx, f.s, id, f.items[i], rows[0])
 		} else {
 			f.items[i], err = f.s.Decode(ctx, id, rows[0])
 		}

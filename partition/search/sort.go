@@ -150,6 +150,7 @@ func among(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query, mayb
 	return func(yield func(*Result, error) bool) {
 		f := newFinder(s, q, yield)
 		defer f.release()
+		f.listed()
 		for _, id := range ids {
 			if !f.offer(ctx, index.Candidate{ID: id, Maybe: maybe}) {
 				return

@@ -3,7 +3,6 @@ package state
 import (
 	"bytes"
 	"context"
-	"hash/fnv"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -26,9 +25,6 @@ type Located struct {
 
 // WholeEntry contains the column families from which an item is decoded.
 var WholeEntry = []table.Family{master.TreeInfo, master.UpAttributes}
-
-// WithSecrets contains the families of WholeEntry and of secrets.
-var WithSecrets = []table.Family{master.TreeInfo, master.UpAttributes, master.Secrets}
 
 // MaxColumns is the number of cells of an entry that are read at once. An entry with at least
 // that many cells is wide: its attributes are not cached, and a reader may read only some of
@@ -142,30 +138,6 @@ func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cac
 	node.Order.Arrange(i.Entry.Attributes)
 	s.keep(id, i)
 	return i, nil
-}
-
-// MaxColumnsWithSecrets is the number of cells to read of an entry for DecodeWithSecrets.
-const MaxColumnsWithSecrets = 2 * MaxColumns
-
-// DecodeWithSecrets decodes a master row of which secrets were read too, up to
-// MaxColumnsWithSecrets cells. The parameter i is the current item of the entry, or nil if the row
-// contains WholeEntry. It returns the item, or nil if there is no such entry, and the secret
-// attributes, which are not nil.
-func (s *Snapshot) DecodeWithSecrets(ctx context.Context, id entry.ID, i *cache.Item, row table.Row) (_ *cache.Item, hidden []entry.Attribute, err error) {
-	if len(row.Cells) >= MaxColumnsWithSecrets { // some cells are missing
-		if i, err = s.item(ctx, id); err == nil {
-			hidden, err = s.Secrets(ctx, id)
-		}
-		return i, hidden, err
-	}
-	if i == nil {
-		rest := slices.Concat(row.Family(master.UpAttributes), row.Family(master.TreeInfo))
-		if i, err = s.Decode(ctx, id, table.Row{Key: row.Key, Cells: rest}); err != nil || i == nil {
-			return i, hidden, err
-		}
-	}
-	hidden, err = s.decodeSecrets(i, table.Row{Key: row.Key, Cells: row.Family(master.Secrets)})
-	return i, hidden, err
 }
 
 // wideItem returns the item of a wide entry. The item contains the node but no
@@ -418,16 +390,6 @@ func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secr
 	return AddSecrets(e, i, hidden), err
 }
 
-// AddSecrets returns the entry of an item with secret attributes. It does not change e.
-func AddSecrets(e *entry.Entry, i *cache.Item, hidden []entry.Attribute) *entry.Entry {
-	if len(hidden) == 0 {
-		return e
-	}
-	whole := &entry.Entry{ID: e.ID, Attributes: append(slices.Clip(e.Attributes), hidden...)}
-	i.Node.Order.Arrange(whole.Attributes)
-	return whole
-}
-
 // Wide reads an entry with very many values. If types is not nil, Wide reads only attributes of
 // these types and of their subtypes. If types is empty but not nil, it reads no attributes.
 func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.AttributeType) (*entry.Entry, error) {
@@ -448,53 +410,6 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.Attrib
 	}
 	attributes, err := master.Decode(row, s.Catalog.Schema)
 	return &entry.Entry{ID: id, Attributes: withID(s.Catalog, id, attributes)}, err
-}
-
-// Secrets reads only the secret attributes of an entry. A bind needs userPassword, for
-// example.
-func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
-	i := s.Current(id)
-	if hidden := s.CurrentSecrets(id, i); hidden != nil {
-		return hidden, nil
-	}
-	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), table.Select{Families: []table.Family{master.Secrets}})
-	if err != nil {
-		return nil, err
-	}
-	return s.decodeSecrets(i, row)
-}
-
-// CurrentSecrets returns the secret attributes in a current item. It returns nil if they are not
-// known, or if the item is nil.
-func (s *Snapshot) CurrentSecrets(id entry.ID, i *cache.Item) []entry.Attribute {
-	if i == nil {
-		return nil
-	}
-	if hidden := i.Secrets.Load(); hidden != nil && s.UnchangedKey(HotKey(id), hidden.AsOf) {
-		return hidden.Attributes
-	}
-	return nil
-}
-
-// decodeSecrets decodes secret attributes, and caches them in a current item unless that is nil.
-// The result is not nil, even if there are none.
-func (s *Snapshot) decodeSecrets(i *cache.Item, row table.Row) ([]entry.Attribute, error) {
-	hidden, err := master.Decode(row, s.Catalog.Schema)
-	if err == nil && i != nil && s.Cached {
-		// The item i is valid at this ordinal, so secrets that were read at this ordinal
-		// belong to i.
-		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden})
-	}
-	return hidden, err
-}
-
-// HotKey returns the key that a commit touches when it changes hot attributes of an
-// entry.
-func HotKey(id entry.ID) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte("hot"))
-	h.Write(id[:])
-	return h.Sum64()
 }
 
 // HasChildren reports whether an entry has a child.
