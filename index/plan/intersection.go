@@ -106,7 +106,7 @@ func (a *intersection) shortest(ctx context.Context, r table.Reader) (int, []ind
 			if valueOf(p) != nil {
 				most = longestValue
 			}
-			if n/pageGrows >= most || a.skips(p, min(n, most)) {
+			if n > first && n/pageGrows >= most || a.skips(p, min(n, most)) {
 				continue // it does not end, or the largest page was read before
 			}
 			list, ended, err := collect(ctx, r, p, min(n, most))

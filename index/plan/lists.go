@@ -62,7 +62,7 @@ type head struct {
 }
 
 // read makes the head contain n entries or all.
-func (h *head) read(ctx context.Context, r table.Reader, n int) (err error) {
+func (h *head) read(ctx context.Context, r table.Reader, n int) error {
 	if !h.lacks(n) {
 		return nil
 	}
@@ -74,7 +74,10 @@ func (h *head) read(ctx context.Context, r table.Reader, n int) (err error) {
 			}
 		}
 	}
-	h.more, err = h.in.Head(ctx, r, h.key, h.set, n)
+	more, err := h.in.Head(ctx, r, h.key, h.set, n)
+	if err == nil {
+		h.more = more
+	}
 	return err
 }
 

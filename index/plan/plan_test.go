@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -176,6 +177,36 @@ func (w *world) run(t *testing.T, text string) string {
 	return printCandidates(got) + b.String()
 }
 
+// TestBrokenList checks that a list that cannot be read is an error, or that the entries are tested
+// instead.
+func TestBrokenList(t *testing.T) {
+	w := &world{indexes: map[*schema.AttributeType]*fake{}, entries: map[int]*entry.Entry{}}
+	w.declare("sn row\nl row")
+	w.add(t, "1-300 sn=lee l=rome\n301-400 l=rome\n401-500 sn=lee")
+	sn, l := w.indexes[core.Attribute("sn")], w.indexes[core.Attribute("l")]
+	l.fails = true
+	for _, w.inMemory = range [][]*fake{nil, {sn}} {
+		for _, text := range []string{"(&(sn=lee)(l=rome))", "(|(sn=lee)(l=rome))", "(l=rome)"} {
+			lists := &plan.Lists{}
+			for range 2 {
+				f, a := w.build(text, lists)
+				var got []index.Candidate
+				var failed error
+				for c, err := range a.Run(t.Context(), nil, nil) {
+					if failed = err; err == nil {
+						got = append(got, c)
+					}
+				}
+				if failed == nil {
+					w.right(t, text, f, got)
+				} else if !errors.Is(failed, errBroken) {
+					t.Errorf("%s: %v", text, failed)
+				}
+			}
+		}
+	}
+}
+
 // right checks that no candidate occurs twice, that each candidate not marked Maybe
 // matches, and that no matching entry is missing.
 func (w *world) right(t *testing.T, text string, f filter.Resolved, got []index.Candidate) {
@@ -243,8 +274,11 @@ type fake struct {
 	w         *world
 	typ       *schema.AttributeType
 	selective bool
+	fails     bool // Head returns errBroken
 	all       []index.Candidate
 }
+
+var errBroken = errors.New("broken")
 
 func (x *fake) Equal(_ context.Context, _ table.Reader, key, after []byte) index.Candidates {
 	return x.span(after, func(k []byte) bool { return bytes.Equal(k, key) })
@@ -252,6 +286,9 @@ func (x *fake) Equal(_ context.Context, _ table.Reader, key, after []byte) index
 
 // Head implements index.Index.
 func (x *fake) Head(_ context.Context, _ table.Reader, key []byte, set *index.Set, n int) (bool, error) {
+	if x.fails {
+		return false, errBroken
+	}
 	for c := range x.Equal(context.Background(), nil, key, set.Last(key)) {
 		if set.Len() == n {
 			return true, nil
