@@ -253,6 +253,7 @@ func TestListRoundTrips(t *testing.T) {
 			{"either of two lists", domain, "(|(departmentNumber=a)(l=b))", false, false, 191, 2},
 			{"a list below a unit", people, "(departmentNumber=a)", false, false, 150, 2},
 			{"a long list below a unit", people, "(objectClass=inetOrgPerson)", false, false, 700, 5},
+			{"two long lists", domain, "(&(objectClass=inetOrgPerson)(sn=x))", false, false, 700, 5},
 			{"a test of secrets", domain, "(&(departmentNumber=a)(userPassword=*))", false, false, 150, 2},
 		} {
 			t.Run(string(layout)+": "+c.what, func(t *testing.T) {
@@ -261,7 +262,7 @@ func TestListRoundTrips(t *testing.T) {
 					s := distant{tabletest.NewMem(), true}
 					p := openOn(t, s)
 					must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
-					must(t, onlineschema.SetIndexes(ctx, p, []catalog.Index{{Attribute: "objectClass", Layout: layout}, {Attribute: "departmentNumber", Layout: layout}, {Attribute: "l", Layout: layout}}))
+					must(t, onlineschema.SetIndexes(ctx, p, []catalog.Index{{Attribute: "objectClass", Layout: layout}, {Attribute: "departmentNumber", Layout: layout}, {Attribute: "l", Layout: layout}, {Attribute: "sn", Layout: layout}}))
 					must(t, add(t, p, domain, domainLines...))
 					must(t, add(t, p, people, "objectClass: organizationalUnit"))
 					must(t, update(t, p, func(tx *partition.Tx) error {
