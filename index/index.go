@@ -70,6 +70,9 @@ type Index interface {
 	// Postings returns, for each key, the entries that have a value with this key. It reads
 	// the rows of all keys in one round trip if the layout of the index allows it.
 	Postings(ctx context.Context, r table.Reader, keys [][]byte) ([]*Set, error)
+	// Head extends a set, which contains the first entries that have a value with this key or is
+	// empty, to n entries or to all. It reports whether there may be more.
+	Head(ctx context.Context, r table.Reader, key []byte, set *Set, n int) (more bool, err error)
 	// Span streams the entries that have a value with a key in the span.
 	Span(ctx context.Context, r table.Reader, s Span, after []byte) Candidates
 	// InOrder streams the candidates of all values, sorted by key and then by id. The

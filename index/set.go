@@ -23,14 +23,39 @@ type Set struct {
 // ascending.
 func Collect(from Candidates) (*Set, error) {
 	s := &Set{}
-	for c, err := range from {
-		if err != nil {
-			return nil, err
-		}
-		s.Append(c.ID, c.Parent)
+	if err := s.Extend(from); err != nil {
+		return nil, err
 	}
 	s.Clip()
 	return s, nil
+}
+
+// Extend appends the candidates in a stream. The ids in the stream must be ascending and greater
+// than all ids in the set.
+func (s *Set) Extend(from Candidates) error {
+	for c, err := range from {
+		if err != nil {
+			return err
+		}
+		s.Append(c.ID, c.Parent)
+	}
+	return nil
+}
+
+// Stream yields the candidates behind a position. A position consists of the row of the value with
+// this key and the id, whatever the layout of the index is.
+func (s *Set) Stream(key, after []byte) Candidates {
+	return func(yield func(Candidate, error) bool) {
+		row := AppendKey(nil, key)
+		position := append(row, make([]byte, len(entry.ID{}))...)
+		for i := s.Behind(after); i < s.Len(); i++ {
+			id := s.ID(i)
+			copy(position[len(row):], id[:])
+			if !yield(Candidate{ID: id, Parent: s.Parent(i), Position: position}, nil) {
+				return
+			}
+		}
+	}
 }
 
 // Len returns the number of entries.
@@ -104,6 +129,15 @@ func (s *Set) Behind(after []byte) int {
 	}
 	id := entry.ID(after[len(after)-len(entry.ID{}):])
 	return sort.Search(len(s.ids), func(i int) bool { return s.ids[i].Compare(id) > 0 })
+}
+
+// Last returns the position of the last entry in the list of the value with this key, or nil if the
+// set is empty.
+func (s *Set) Last(key []byte) []byte {
+	if len(s.ids) == 0 {
+		return nil
+	}
+	return append(AppendKey(nil, key), s.ids[len(s.ids)-1][:]...)
 }
 
 // Seek returns the index of the first entry, from index i on, whose id is not less than the

@@ -30,16 +30,20 @@ import (
 const roundTrip = time.Second
 
 // distant is a store with one round trip for each call. It commits row by row, like HBase.
-type distant struct{ *tabletest.Mem }
+type distant struct {
+	*tabletest.Mem
+	paged bool // a scan has a round trip for each page, and the pages grow as those of HBase
+}
 
 type distantTable struct {
 	table.Table
 	table.Versioner
+	paged bool
 }
 
 func (d distant) Table(name string) table.Table {
 	t := d.Mem.Table(name)
-	return distantTable{t, t.(table.Versioner)}
+	return distantTable{t, t.(table.Versioner), d.paged}
 }
 
 func (t distantTable) Get(ctx context.Context, row []byte, s table.Select) (table.Row, error) {
@@ -60,7 +64,20 @@ func (t distantTable) Versions(ctx context.Context, rows [][]byte, f table.Famil
 func (t distantTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.Seq2[table.Row, error] {
 	return func(yield func(table.Row, error) bool) {
 		time.Sleep(roundTrip)
-		t.Table.Scan(ctx, r, s)(yield)
+		page, left := 32, 32
+		if s.MaxRows > 0 {
+			page, left = s.MaxRows, s.MaxRows
+		}
+		for row, err := range t.Table.Scan(ctx, r, s) {
+			if !yield(row, err) {
+				return
+			}
+			if left--; t.paged && left == 0 && s.MaxRows == 0 {
+				time.Sleep(roundTrip)
+				page = min(4*page, 2048)
+				left = page
+			}
+		}
 	}
 }
 
@@ -76,8 +93,12 @@ func (t distantTable) Swap(ctx context.Context, row []byte, f table.Family, q, o
 
 // openDistant opens a partition on a distant store, in a bubble of package synctest.
 func openDistant(t *testing.T) *partition.Partition {
+	return openOn(t, distant{Mem: tabletest.NewMem()})
+}
+
+func openOn(t *testing.T, s distant) *partition.Partition {
 	t.Helper()
-	p, err := partition.Open(context.Background(), distant{tabletest.NewMem()}, partition.Options{Create: true, Txn: txn.Options{
+	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Txn: txn.Options{
 		Poll: time.Hour, Lease: 24 * time.Hour,
 		Now: func() time.Time { return time.Now().AddDate(26, 0, 0) },
 	}})
@@ -269,4 +290,85 @@ func TestWalkRoundTrips(t *testing.T) {
 		search("ou=few", "(title=p3)", 4, 15)           // a walk that knows the leaves
 		search("ou=leaves", "(description=none)", 0, 8) // a scan of the children
 	})
+}
+
+// TestListRoundTrips counts the sequential round trips of searches by the indexes of a store that
+// several servers share, the first time after the store was opened.
+func TestListRoundTrips(t *testing.T) {
+	for _, layout := range []catalog.Layout{catalog.RowLayout, catalog.ColumnLayout} {
+		for _, c := range []struct {
+			what, base, filter string
+			secrets, warm      bool // the search asks for secrets; it was made before without secrets
+			found, most        int
+		}{
+			{"two lists", domain, "(&(departmentNumber=a)(l=b))", false, false, 118, 2},
+			{"two lists and secrets", domain, "(&(departmentNumber=a)(l=b))", true, false, 118, 2},
+			{"secrets of entries in memory", domain, "(&(departmentNumber=a)(l=b))", true, true, 118, 1},
+			{"a short list and a long one", domain, "(&(departmentNumber=a)(objectClass=inetOrgPerson))", false, false, 150, 2},
+			{"either of two lists", domain, "(|(departmentNumber=a)(l=b))", false, false, 191, 2},
+			{"a list below a unit", people, "(departmentNumber=a)", false, false, 150, 2},
+			{"a long list below a unit", people, "(objectClass=inetOrgPerson)", false, false, 700, 5},
+			{"two long lists", domain, "(&(objectClass=inetOrgPerson)(sn=x))", false, false, 700, 5},
+			{"a test of secrets", domain, "(&(departmentNumber=a)(userPassword=*))", false, false, 150, 2},
+		} {
+			t.Run(string(layout)+": "+c.what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx := context.Background()
+					s := distant{tabletest.NewMem(), true}
+					p := openOn(t, s)
+					must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
+					must(t, onlineschema.SetIndexes(ctx, p, []catalog.Index{{Attribute: "objectClass", Layout: layout}, {Attribute: "departmentNumber", Layout: layout}, {Attribute: "l", Layout: layout}, {Attribute: "sn", Layout: layout}}))
+					must(t, add(t, p, domain, domainLines...))
+					must(t, add(t, p, people, "objectClass: organizationalUnit"))
+					must(t, update(t, p, func(tx *partition.Tx) error {
+						for i := range 700 {
+							lines := []string{"objectClass: inetOrgPerson", "sn: x", "userPassword: secret"}
+							if i < 150 {
+								lines = append(lines, "departmentNumber: a")
+							}
+							if 32 <= i && i < 191 {
+								lines = append(lines, "l: b")
+							}
+							if _, err := tx.Add(ctx, name(fmt.Sprintf("cn=%d,%s", i, people)), attrs(lines...), false); err != nil {
+								return err
+							}
+						}
+						return nil
+					}))
+					must(t, p.Close(ctx))
+					p = openOn(t, s)
+					defer p.Close(ctx)
+					n := state.Newest(p)
+					defer n.Close()
+					_, err := n.Find(ctx, name(people))
+					must(t, err)
+					base, err := n.Find(ctx, name(c.base))
+					must(t, err)
+					q := partition.Query{Base: base.ID, Scope: op.WholeSubtree, Filter: filter.ResolveSecrets(filter.MustParse(c.filter), p.Schema())}
+					if c.warm {
+						for _, err := range search.Search(ctx, n, q) {
+							must(t, err)
+						}
+					}
+					began, found := time.Now(), 0
+					q.Secrets = c.secrets
+					for r, err := range search.Search(ctx, n, q) {
+						must(t, err)
+						found++
+						if got := r.Entry.Find(p.Schema().Attribute("userPassword"), "") != nil; got != c.secrets {
+							t.Fatalf("%s has a password: %v", r.Name, got)
+						}
+					}
+					if found != c.found {
+						t.Errorf("%d found, want %d", found, c.found)
+					}
+					trips := int(time.Since(began) / roundTrip)
+					t.Logf("%d round trips", trips)
+					if trips > c.most {
+						t.Errorf("%d sequential round trips, want at most %d", trips, c.most)
+					}
+				})
+			})
+		}
+	}
 }

@@ -38,6 +38,31 @@ func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) ind
 	}
 }
 
+// Head reads the first columns of the row of one value in one call.
+func (x Index) Head(ctx context.Context, r table.Reader, key []byte, set *index.Set, n int) (bool, error) {
+	from := table.ColumnRange{Family: index.Info}
+	if last := set.Last(nil); last != nil {
+		from.From = append(last[len(last)-len(entry.ID{}):], 0)
+	}
+	row, err := r.Get(ctx, x.In, index.AppendKey(nil, key), table.Select{Columns: []table.ColumnRange{from}, MaxCells: n - set.Len()})
+	if err != nil {
+		return false, err
+	}
+	return set.Len()+len(row.Cells) >= n, take(set, row)
+}
+
+// take appends the candidates of a row to a set.
+func take(set *index.Set, row table.Row) error {
+	for i := range row.Cells {
+		c, err := candidate(nil, &row.Cells[i])
+		if err != nil {
+			return err
+		}
+		set.Append(c.ID, c.Parent)
+	}
+	return nil
+}
+
 // Postings first makes one call for all rows, which reads at most page columns of each row.
 // Then it reads the remaining columns of longer rows.
 func (x Index) Postings(ctx context.Context, r table.Reader, keys [][]byte) ([]*index.Set, error) {
@@ -243,12 +268,8 @@ func value(row table.Row, err error) (v index.Value, cut bool, _ error) {
 		return v, cut, err
 	}
 	v.Set = &index.Set{}
-	for i := range row.Cells {
-		c, err := candidate(nil, &row.Cells[i])
-		if err != nil {
-			return v, false, err
-		}
-		v.Set.Append(c.ID, c.Parent)
+	if err := take(v.Set, row); err != nil {
+		return v, false, err
 	}
 	v.Set.Clip()
 	return v, false, nil

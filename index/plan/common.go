@@ -52,7 +52,7 @@ func (a streamed) Run(ctx context.Context, r table.Reader, _ []byte) index.Candi
 // part yields its candidates in the order of ids.
 func (a *intersection) value() *lookup {
 	for _, p := range a.parts {
-		if l, ok := p.(*lookup); ok && l.isValue() {
+		if l := valueOf(p); l != nil {
 			return l
 		}
 	}
@@ -135,8 +135,8 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	m.maybe = !a.whole
 	upTo := math.MaxInt
 	for _, p := range a.parts {
-		l, isLookup := p.(*lookup)
-		if !isLookup || !l.isValue() {
+		l := valueOf(p)
+		if l == nil {
 			m.maybe = true
 			continue
 		}
@@ -157,13 +157,18 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	return m, unknown
 }
 
-// readAlike reads each lookup in unknown that is in an [index.Memory] and is not known to have
-// more than alikeUpTo*length entries. It stops reading a lookup that has more. The index keeps
-// the entries of the other lookups in memory.
+// readAlike reads each lookup in unknown that is not known to have more than alikeUpTo*length
+// entries. It stops reading a lookup that has more. The entries of the other lookups are in memory
+// afterwards.
 func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
+	most := alikeUpTo * length
+	var heads []*head
 	for _, l := range unknown {
-		most := alikeUpTo * length
-		if m, ok := l.in.(index.Memory); !ok || m.Longer(l.test.Key, most) {
+		if l.longer(most) {
+			continue
+		}
+		if l.head != nil {
+			heads = append(heads, l.head)
 			continue
 		}
 		n := 0
@@ -173,6 +178,7 @@ func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length in
 			}
 		}
 	}
+	_ = readTogether(ctx, r, most+1, heads) // the parts that cannot be read are tested on the entries
 }
 
 func (m *inMemory) atMost(n int) bool {
@@ -187,6 +193,10 @@ func (a *lookup) isValue() bool {
 
 // The method "known" returns the entries of the value, if they are in memory.
 func (a *lookup) known(ctx context.Context, r table.Reader, upTo int) (*index.Set, bool) {
+	if a.head != nil && !a.head.more {
+		a.seen += a.head.set.Len()
+		return a.head.set, true
+	}
 	m, ok := a.in.(index.Memory)
 	if !ok {
 		return nil, false

@@ -33,6 +33,8 @@ var longestValue = 1 << 18
 type intersection struct {
 	parts []Access // cheapest kind first
 	whole bool     // the parts cover the whole filter
+	lists *Lists   // nil if reads are not round trips
+	byID  bool     // the order of the candidates does not depend on which parts are read
 	seen  int
 	led   Access // the leading part, for Describe
 }
@@ -87,26 +89,51 @@ func (a *intersection) list(ctx context.Context, r table.Reader) (list []index.C
 // shortest reads the parts in turn, in growing pages, until one part ends. It returns the
 // index of that part, or -1 if no part ends.
 func (a *intersection) shortest(ctx context.Context, r table.Reader) (int, []index.Candidate, error) {
-	for n := firstPage; n <= longestValue; n *= pageGrows {
+	first := firstPage
+	if a.lists != nil {
+		first = firstHead
+	}
+	for n := first; ; n *= pageGrows {
+		// One candidate more shows whether a list ends.
+		if err := readTogether(ctx, r, min(n, longestValue)+1, headsOf(a.parts, min(n, longestValue))); err != nil {
+			return -1, nil, err
+		}
 		for i, p := range a.parts {
 			if n == firstPage && i > 0 && p.rank() > rankSome && a.parts[0].rank() <= rankSome {
 				continue // read the parts that look up one value first: they are likely to end soon
 			}
-			if n > lastPage && !isValue(p) {
-				continue
+			most := lastPage
+			if valueOf(p) != nil {
+				most = longestValue
 			}
-			list, ended, err := collect(ctx, r, p, n)
+			if n > first && n/pageGrows >= most || a.skips(p, min(n, most)) {
+				continue // it does not end, or the largest page was read before
+			}
+			list, ended, err := collect(ctx, r, p, min(n, most))
 			if err != nil || ended {
 				return i, list, err
 			}
 		}
+		if n >= longestValue {
+			return -1, nil, nil
+		}
 	}
-	return -1, nil, nil
 }
 
-func isValue(a Access) bool {
-	l, ok := a.(*lookup)
-	return ok && l.isValue()
+// skips reports whether a part has more than n candidates. It reads nothing, and returns false if
+// that is not known. If byID is set, what an earlier search has read is good enough, although the
+// part may have changed since.
+func (a *intersection) skips(p Access, n int) bool {
+	l := valueOf(p)
+	return l != nil && l.head != nil && (l.head.set.Len() > n || a.byID && l.longer(n))
+}
+
+// valueOf returns an access as a lookup if it looks up one value, and nil otherwise.
+func valueOf(a Access) *lookup {
+	if l, ok := a.(*lookup); ok && l.isValue() {
+		return l
+	}
+	return nil
 }
 
 func (a *intersection) stream(ctx context.Context, r table.Reader, yield func(index.Candidate, error) bool) {
@@ -134,7 +161,20 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 			whole = false // testing one entry is cheaper than reading a list
 			continue
 		}
-		other, ended, err := collect(ctx, r, p, alikeUpTo*len(list))
+		most := alikeUpTo * len(list)
+		if a.lists != nil && len(list) <= firstHead {
+			// Testing the entries takes one or two round trips, so only the parts that have
+			// been read are used.
+			if most = firstHead; valueOf(p) == nil {
+				whole = false
+				continue
+			}
+		}
+		if a.skips(p, most) {
+			whole = false
+			continue
+		}
+		other, ended, err := collect(ctx, r, p, most)
 		if err != nil {
 			return nil, false, err
 		}

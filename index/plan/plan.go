@@ -10,6 +10,9 @@
 // then in memory. If there are several candidates, the intersection also reads each other part,
 // but stops reading a part that has more than four times as many candidates. The caller tests
 // the candidates' entries for the parts that were not read to their end.
+//
+// On a store where each read is a round trip, a plan has [Lists]: it reads the beginnings of the lists
+// of all values at once.
 package plan
 
 import (
@@ -100,6 +103,7 @@ type lookup struct {
 	span  index.Span
 	maybe bool // the index may return entries that do not match the test
 	order rank
+	head  *head // nil if this is not a lookup of one value, or if the plan has no Lists
 	seen  int
 }
 
@@ -108,6 +112,8 @@ func (a *lookup) Run(ctx context.Context, r table.Reader, after []byte) index.Ca
 	switch {
 	case a.test.Op == filter.TestPresent:
 		from = a.in.Present(ctx, r, after)
+	case a.head != nil:
+		from = a.head.stream(ctx, r, after)
 	case a.order == rankFew || a.order == rankSome:
 		from = a.in.Equal(ctx, r, a.test.Key, after)
 	default:
@@ -138,7 +144,14 @@ type union struct {
 
 func (a *union) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
-		for _, p := range a.parts {
+		for i, p := range a.parts {
+			if i%atOnce == 0 {
+				next := a.parts[i:min(i+atOnce, len(a.parts))]
+				if err := readTogether(ctx, r, firstHead, headsOf(next, firstHead)); err != nil {
+					yield(index.Candidate{}, err)
+					return
+				}
+			}
 			for c, err := range p.Run(ctx, r, nil) {
 				a.seen++
 				if !yield(c, err) || err != nil {
@@ -159,13 +172,15 @@ func (a *union) rank() rank {
 
 func (*union) distinct() bool { return false }
 
-// Build plans a filter. It returns nil if only a scan can evaluate the filter.
-func Build(f filter.Resolved, c Catalog) Access {
-	a, _ := build(f, c)
+// Build plans a filter. It returns nil if only a scan can evaluate the filter. The plan keeps what
+// it reads in l, which is nil if reads are not round trips.
+func Build(f filter.Resolved, c Catalog, l *Lists) Access {
+	a, _ := builder{c, l}.build(f)
 	if a == nil || a.distinct() {
 		return a
 	}
 	if x, ok := a.(*intersection); ok {
+		x.byID = x.value() != nil
 		return &common{x}
 	}
 	return &once{of: a}
@@ -174,9 +189,14 @@ func Build(f filter.Resolved, c Catalog) Access {
 // IsSelective reports whether an access probably has few candidates.
 func IsSelective(a Access) bool { return a.rank() <= rankFew }
 
+type builder struct {
+	Catalog
+	lists *Lists
+}
+
 // build plans a filter. If whole is true, every candidate of the access that is not marked
 // Maybe matches the whole filter.
-func build(f filter.Resolved, c Catalog) (a Access, whole bool) {
+func (b builder) build(f filter.Resolved) (a Access, whole bool) {
 	switch f := f.(type) {
 	case filter.Const:
 		if f == filter.Const(filter.True) {
@@ -184,19 +204,19 @@ func build(f filter.Resolved, c Catalog) (a Access, whole bool) {
 		}
 		return empty{}, true
 	case *filter.Test:
-		return buildTest(f, c)
+		return b.test(f)
 	case *filter.OrNode:
-		return buildOr(f, c)
+		return b.or(f)
 	case *filter.AndNode:
-		return buildAnd(f, c)
+		return b.and(f)
 	}
 	return nil, false
 }
 
-func buildOr(f *filter.OrNode, c Catalog) (Access, bool) {
+func (b builder) or(f *filter.OrNode) (Access, bool) {
 	u := &union{}
 	for _, p := range f.Parts {
-		a, whole := build(p, c)
+		a, whole := b.build(p)
 		if a == nil {
 			return nil, false
 		}
@@ -208,10 +228,10 @@ func buildOr(f *filter.OrNode, c Catalog) (Access, bool) {
 	return u, true
 }
 
-func buildAnd(f *filter.AndNode, c Catalog) (Access, bool) {
-	x := &intersection{whole: true}
+func (b builder) and(f *filter.AndNode) (Access, bool) {
+	x := &intersection{whole: true, lists: b.lists}
 	for _, p := range f.Parts {
-		a, whole := build(p, c)
+		a, whole := b.build(p)
 		if a != nil {
 			x.parts = append(x.parts, a)
 		}
@@ -244,7 +264,7 @@ func (a *unsure) Run(ctx context.Context, r table.Reader, after []byte) index.Ca
 	}
 }
 
-func buildTest(t *filter.Test, c Catalog) (Access, bool) {
+func (b builder) test(t *filter.Test) (Access, bool) {
 	if id, ok := idOf(t); ok {
 		return byID{id}, true
 	}
@@ -256,11 +276,11 @@ func buildTest(t *filter.Test, c Catalog) (Access, bool) {
 	}
 	u := &union{}
 	for _, at := range t.Types {
-		in, ok := c.Indexed(at)
+		in, ok := b.Indexed(at)
 		if !ok {
 			return nil, false
 		}
-		a := buildLookup(t, at, in)
+		a := b.lookup(t, at, in)
 		if a == nil {
 			return nil, false
 		}
@@ -272,7 +292,7 @@ func buildTest(t *filter.Test, c Catalog) (Access, bool) {
 	return u, true
 }
 
-func buildLookup(t *filter.Test, at *schema.AttributeType, in index.Index) Access {
+func (b builder) lookup(t *filter.Test, at *schema.AttributeType, in index.Index) Access {
 	a := &lookup{test: t, typ: at, in: in, maybe: t.Options != ""}
 	switch t.Op {
 	case filter.TestPresent:
@@ -285,6 +305,7 @@ func buildLookup(t *filter.Test, at *schema.AttributeType, in index.Index) Acces
 		if in.Selective() {
 			a.order = rankFew
 		}
+		a.head = b.lists.of(at, in, t.Key)
 	case filter.TestGreaterOrEqual:
 		a.span, a.order = index.Span{From: t.Key}, rankMany
 	case filter.TestLessOrEqual:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -112,13 +113,13 @@ func (w *world) Indexed(t *schema.AttributeType) (index.Index, bool) {
 	return x, true
 }
 
-func (w *world) build(text string) (filter.Resolved, plan.Access) {
+func (w *world) build(text string, l *plan.Lists) (filter.Resolved, plan.Access) {
 	f := filter.Definite(filter.Resolve(filter.MustParse(strings.TrimSpace(text)), core))
-	return f, plan.Build(f, w)
+	return f, plan.Build(f, w, l)
 }
 
 func (w *world) plan(text string) string {
-	_, a := w.build(text)
+	_, a := w.build(text, nil)
 	if a == nil {
 		return "scan"
 	}
@@ -130,9 +131,10 @@ func (w *world) plan(text string) string {
 // run prints the candidates and the plan. A "?" marks a candidate that is Maybe. run also
 // checks that the candidates are right with no index in memory, with all indexes in memory, and
 // with each single index in memory. In the first two cases, it checks that a search can
-// continue behind the first, the middle and the last candidate.
+// continue behind the first, the middle and the last candidate. It checks all this without Lists
+// and with Lists, of which a plan that continues may know less.
 func (w *world) run(t *testing.T, text string) string {
-	f, a := w.build(text)
+	f, a := w.build(text, nil)
 	if a == nil {
 		return "scan"
 	}
@@ -144,9 +146,19 @@ func (w *world) run(t *testing.T, text string) string {
 		states = append(states, []*fake{x})
 	}
 	defer func() { w.inMemory = nil }()
-	for n := range states {
+	for k := range 2 * len(states) {
+		n := k / 2
 		w.inMemory = states[n]
-		_, a := w.build(text)
+		fresh := func() (l *plan.Lists) {
+			if k%2 > 0 {
+				l = &plan.Lists{}
+			}
+			return l
+		}
+		l := fresh()
+		_, a := w.build(text, l)
+		w.right(t, text, f, w.candidates(t, a, nil))
+		_, a = w.build(text, l) // like a search after an estimate
 		some := w.candidates(t, a, nil)
 		w.right(t, text, f, some)
 		for i, c := range some {
@@ -155,7 +167,7 @@ func (w *world) run(t *testing.T, text string) string {
 			}
 			want := w.matching(f, some[i+1:])
 			for _, w.inMemory = range states[:2] {
-				_, again := w.build(text)
+				_, again := w.build(text, fresh())
 				if rest := w.matching(f, w.candidates(t, again, c.Position)); !slices.Equal(rest, want) {
 					t.Errorf("%s: behind %d come %d, want %d", text, number(c.ID), len(rest), len(want))
 				}
@@ -163,6 +175,36 @@ func (w *world) run(t *testing.T, text string) string {
 		}
 	}
 	return printCandidates(got) + b.String()
+}
+
+// TestBrokenList checks that a list that cannot be read is an error, or that the entries are tested
+// instead.
+func TestBrokenList(t *testing.T) {
+	w := &world{indexes: map[*schema.AttributeType]*fake{}, entries: map[int]*entry.Entry{}}
+	w.declare("sn row\nl row")
+	w.add(t, "1-300 sn=lee l=rome\n301-400 l=rome\n401-500 sn=lee")
+	sn, l := w.indexes[core.Attribute("sn")], w.indexes[core.Attribute("l")]
+	l.fails = true
+	for _, w.inMemory = range [][]*fake{nil, {sn}} {
+		for _, text := range []string{"(&(sn=lee)(l=rome))", "(|(sn=lee)(l=rome))", "(l=rome)"} {
+			lists := &plan.Lists{}
+			for range 2 {
+				f, a := w.build(text, lists)
+				var got []index.Candidate
+				var failed error
+				for c, err := range a.Run(t.Context(), nil, nil) {
+					if failed = err; err == nil {
+						got = append(got, c)
+					}
+				}
+				if failed == nil {
+					w.right(t, text, f, got)
+				} else if !errors.Is(failed, errBroken) {
+					t.Errorf("%s: %v", text, failed)
+				}
+			}
+		}
+	}
 }
 
 // right checks that no candidate occurs twice, that each candidate not marked Maybe
@@ -232,11 +274,28 @@ type fake struct {
 	w         *world
 	typ       *schema.AttributeType
 	selective bool
+	fails     bool // Head returns errBroken
 	all       []index.Candidate
 }
 
+var errBroken = errors.New("broken")
+
 func (x *fake) Equal(_ context.Context, _ table.Reader, key, after []byte) index.Candidates {
 	return x.span(after, func(k []byte) bool { return bytes.Equal(k, key) })
+}
+
+// Head implements index.Index.
+func (x *fake) Head(_ context.Context, _ table.Reader, key []byte, set *index.Set, n int) (bool, error) {
+	if x.fails {
+		return false, errBroken
+	}
+	for c := range x.Equal(context.Background(), nil, key, set.Last(key)) {
+		if set.Len() == n {
+			return true, nil
+		}
+		set.Append(c.ID, c.Parent)
+	}
+	return false, nil
 }
 
 func (x *fake) Table() table.Table { return nil }

@@ -24,9 +24,20 @@ func (Index) Selective() bool { return false }
 
 // Equal scans the rows of one value.
 func (x Index) Equal(ctx context.Context, r table.Reader, key, after []byte) index.Candidates {
+	return x.scan(ctx, r, key, after, 0)
+}
+
+// Head scans the first rows of one value.
+func (x Index) Head(ctx context.Context, r table.Reader, key []byte, set *index.Set, n int) (bool, error) {
+	err := set.Extend(x.scan(ctx, r, key, set.Last(key), n-set.Len()))
+	return set.Len() >= n, err
+}
+
+// scan scans the rows of one value behind a position, and no more than most unless that is zero.
+func (x Index) scan(ctx context.Context, r table.Reader, key, after []byte, most int) index.Candidates {
 	rows := table.Prefix(index.AppendKey(nil, key))
 	return func(yield func(index.Candidate, error) bool) {
-		for row, err := range r.Scan(ctx, x.In, index.Continue(rows, after), table.Select{}) {
+		for row, err := range r.Scan(ctx, x.In, index.Continue(rows, after), table.Select{MaxRows: most}) {
 			c, err := candidate(row, err)
 			if !yield(c, err) || err != nil {
 				return

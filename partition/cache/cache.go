@@ -288,22 +288,6 @@ func (p *Posting) size() int {
 	return p.Size()
 }
 
-// Stream yields the candidates behind a position. A position consists of the row of the
-// value and the id, whatever the layout of the index is.
-func (p *Posting) Stream(key, after []byte) index.Candidates {
-	return func(yield func(index.Candidate, error) bool) {
-		row := index.AppendKey(nil, key)
-		position := append(row, make([]byte, len(entry.ID{}))...)
-		for i := p.Behind(after); i < p.Len(); i++ {
-			id := p.ID(i)
-			copy(position[len(row):], id[:])
-			if !yield(index.Candidate{ID: id, Parent: p.Parent(i), Position: position}, nil) {
-				return
-			}
-		}
-	}
-}
-
 // Referrers contains the entries that have a given name as a value of certain types: one
 // posting for each type. The key contains the text of the name, so a look-up normalises
 // nothing, and one look-up is enough for all types. Referrers is valid as long as each of the

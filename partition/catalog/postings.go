@@ -100,6 +100,22 @@ func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.
 	}
 }
 
+// Head implements index.Index. It caches what a set that it has extended to all entries contains, and
+// of other values that they have more entries than the set.
+func (x KeptIndex) Head(ctx context.Context, r table.Reader, key []byte, set *index.Set, n int) (bool, error) {
+	more, err := x.Index.Head(ctx, r, key, set, n)
+	s, ok := current(r)
+	switch {
+	case err != nil || !ok:
+	case !more:
+		set.Clip()
+		x.keepSet(s, key, set)
+	case !x.Longer(key, set.Len()-1):
+		x.put(key, &cache.Posting{MoreThan: set.Len() - 1})
+	}
+	return more, err
+}
+
 // Postings implements index.Index. It reads the postings that are not in memory in one call.
 func (x KeptIndex) Postings(ctx context.Context, r table.Reader, keys [][]byte) ([]*index.Set, error) {
 	s, ok := current(r)

@@ -116,7 +116,7 @@ func (f *finder) exceeds(ctx context.Context, n int) bool {
 	if plan.IsSelective(f.access) {
 		return false
 	}
-	long, err := Exceeds(ctx, f.s, f.q, n)
+	long, err := exceeds(ctx, f.s, f.q, f.lists, n)
 	return err == nil && long
 }
 

@@ -203,7 +203,7 @@ func (f *finder) prefersWalk(ctx context.Context) bool {
 	if node, err := f.s.Node(ctx, f.q.Base); err != nil || node == nil || node.Parent == catalog.Root {
 		return false
 	}
-	if long, err := Exceeds(ctx, f.s, f.q, alwaysUsed); err != nil || !long {
+	if long, err := exceeds(ctx, f.s, f.q, f.lists, alwaysUsed); err != nil || !long {
 		return false
 	}
 	ns, known, err := f.s.Subordinates(ctx, false, f.q.Base)
@@ -211,7 +211,7 @@ func (f *finder) prefersWalk(ctx context.Context) bool {
 		return false
 	}
 	f.below = ns[0]
-	long, err := Exceeds(ctx, f.s, f.q, timesLonger*int(f.below.All+1))
+	long, err := exceeds(ctx, f.s, f.q, f.lists, timesLonger*int(f.below.All+1))
 	return err == nil && long
 }
 

@@ -128,8 +128,10 @@ type finder struct {
 
 	yield   func(*Result, error) bool
 	access  plan.Access
+	lists   *plan.Lists // what the access and estimates have read; see listsFor
 	batch   []index.Candidate
-	items   []*cache.Item // items of the batch
+	items   []*cache.Item       // items of the batch
+	secrets [][]entry.Attribute // secret attributes of the batch, if the search needs them
 	ids     [][]byte
 	bytes   []byte // memory of the batch's positions
 	size    int    // number of candidates at which the batch is looked up
@@ -176,7 +178,8 @@ func (f *finder) release() {
 	clear(f.batch[:cap(f.batch)])
 	clear(f.items[:cap(f.items)])
 	clear(f.ids[:cap(f.ids)])
-	*f = finder{batch: f.batch[:0], items: f.items[:0], ids: f.ids[:0], bytes: f.bytes[:0]}
+	clear(f.secrets[:cap(f.secrets)])
+	*f = finder{batch: f.batch[:0], items: f.items[:0], secrets: f.secrets[:0], ids: f.ids[:0], bytes: f.bytes[:0]}
 	finders.Put(f)
 }
 
@@ -213,10 +216,22 @@ func (f *finder) run(ctx context.Context) {
 func (f *finder) plan(ctx context.Context) bool {
 	ctx, s := span.Start(ctx, "plan")
 	defer s.End()
-	f.access = plan.Build(f.q.Filter, f.s.Catalog)
+	if f.lists == nil {
+		f.lists = listsFor(f.s)
+	}
+	f.access = plan.Build(f.q.Filter, f.s.Catalog, f.lists)
 	f.byID = f.prefersJournal(ctx)
 	f.walking = f.access != nil && !f.byID && f.prefersWalk(ctx)
 	return f.access != nil && !f.byID && !f.walking
+}
+
+// listsFor returns the lists for the plans of a search, or nil if reads are no round trips. A
+// transaction has none, because lists are read by several goroutines at once.
+func listsFor(s *state.Snapshot) *plan.Lists {
+	if !s.Partition.DB.Shared() || s.Reader != table.Reader(s.At) {
+		return nil
+	}
+	return &plan.Lists{}
 }
 
 func (f *finder) fail(err error) { f.yield(nil, err) }
@@ -233,12 +248,22 @@ func (f *finder) base(ctx context.Context) {
 
 // candidates runs the access and offers the candidates in scope.
 func (f *finder) candidates(ctx context.Context) {
+	f.listed()
 	for c, err := range f.access.Run(ctx, f.s.Reader, f.q.After) {
 		if !f.consider(ctx, c, err) {
 			return
 		}
 	}
 	f.flush(ctx)
+}
+
+// listed is called before candidates from a list are offered. On a store that servers share, each
+// batch is a round trip, so the first batch is large too. The first candidates of a scan are offered
+// in small batches, because the scan may take long to find more.
+func (f *finder) listed() {
+	if f.s.Partition.DB.Shared() {
+		f.size = largeBatch
+	}
 }
 
 // consider offers a candidate if it is in scope. It returns false if the search must
@@ -364,7 +389,7 @@ func (f *finder) flush(ctx context.Context) bool {
 		if it == nil {
 			continue // there is no such entry, or this transaction deleted it
 		}
-		if ok := f.test(ctx, &f.batch[i], it); !ok {
+		if ok := f.test(ctx, &f.batch[i], it, f.secretsOf(i)); !ok {
 			return false
 		}
 	}
@@ -391,30 +416,51 @@ func (f *finder) announce(ctx context.Context) error {
 	return f.q.Ahead(ctx, names)
 }
 
-// lookUp reads the entries of the batch.
+// onlySecrets contains the family of secret attributes.
+var onlySecrets = []table.Family{master.Secrets}
+
+// lookUp reads the entries of the batch and, if the search needs them, their secret attributes. It
+// reads everything that is not in memory in one call.
 func (f *finder) lookUp(ctx context.Context) error {
-	f.items, f.ids = f.items[:0], f.ids[:0]
+	f.items, f.secrets, f.ids = f.items[:0], f.secrets[:0], f.ids[:0]
+	secrets := f.needsSecrets()
+	sel := table.Select{Families: state.WholeEntry, MaxCells: state.MaxColumns}
+	if secrets {
+		sel = table.Select{Families: onlySecrets, MaxCells: state.MaxColumnsWithSecrets}
+	}
 	for i := range f.batch {
-		it := f.s.Current(f.batch[i].ID)
-		if it == nil {
-			f.ids = append(f.ids, master.Row(f.batch[i].ID))
-		}
+		id := f.batch[i].ID
+		it := f.s.Current(id)
 		f.items = append(f.items, it)
+		if secrets {
+			f.secrets = append(f.secrets, state.CurrentSecrets(f.s, id, it))
+			if it == nil {
+				sel.Families = state.WithSecrets
+			}
+		}
+		if f.lacks(i) {
+			f.ids = append(f.ids, master.Row(id))
+		}
 	}
 	if len(f.ids) == 0 {
 		return nil
 	}
 	ctx, s := span.Start(ctx, "read")
 	defer s.End()
-	rows, err := getMany(ctx, f.s, f.ids)
+	rows, err := getMany(ctx, f.s, f.ids, sel)
 	if err != nil {
 		return err
 	}
-	for i, it := range f.items {
-		if it != nil {
+	for i := range f.items {
+		if !f.lacks(i) {
 			continue
 		}
-		if f.items[i], err = f.s.Decode(ctx, f.batch[i].ID, rows[0]); err != nil {
+		if id := f.batch[i].ID; secrets {
+			f.items[i], f.secrets[i], err = state.DecodeWithSecrets(ctx, f.s, id, f.items[i], rows[0])
+		} else {
+			f.items[i], err = f.s.Decode(ctx, id, rows[0])
+		}
+		if err != nil {
 			return err
 		}
 		rows = rows[1:]
@@ -422,8 +468,29 @@ func (f *finder) lookUp(ctx context.Context) error {
 	return nil
 }
 
-func getMany(ctx context.Context, s *state.Snapshot, ids [][]byte) ([]table.Row, error) {
-	sel := table.Select{Families: state.WholeEntry, MaxCells: state.MaxColumns}
+// lacks reports whether the i-th entry of the batch or its secret attributes have to be read.
+func (f *finder) lacks(i int) bool {
+	return f.items[i] == nil || len(f.secrets) > 0 && f.secrets[i] == nil
+}
+
+// needsSecrets reports whether the search needs the secret attributes of entries of the batch.
+func (f *finder) needsSecrets() bool {
+	if !f.q.Secrets && !f.looked && slices.ContainsFunc(f.batch, func(c index.Candidate) bool { return c.Maybe }) {
+		f.lookForDerived()
+	}
+	return f.q.Secrets || f.secret
+}
+
+// secretsOf returns the secret attributes of the i-th entry of the batch, as far as the search
+// needs them.
+func (f *finder) secretsOf(i int) []entry.Attribute {
+	if len(f.secrets) == 0 {
+		return nil
+	}
+	return f.secrets[i]
+}
+
+func getMany(ctx context.Context, s *state.Snapshot, ids [][]byte, sel table.Select) ([]table.Row, error) {
 	if len(ids) == 1 {
 		row, err := s.Reader.Get(ctx, s.Partition.Master, ids[0], sel)
 		return []table.Row{row}, err
@@ -457,7 +524,7 @@ func (f *finder) nameOf(ctx context.Context, id entry.ID, it *cache.Item) (*dn.N
 
 // test tests one entry and yields the entry if it matches. It returns false if the search
 // must stop.
-func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item) bool {
+func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item, secrets []entry.Attribute) bool {
 	if f.tested++; !f.within() {
 		return false
 	}
@@ -475,7 +542,7 @@ func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item) b
 		return false
 	}
 	if c.Maybe {
-		match, err := f.matches(ctx, c.ID, it, name)
+		match, err := f.matches(ctx, c.ID, it, secrets, name)
 		if err != nil {
 			f.fail(err)
 			return false
@@ -484,10 +551,13 @@ func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item) b
 			return true
 		}
 	}
-	e, err := f.s.EntryOf(ctx, c.ID, it, f.q.Secrets, f.q.Only)
+	e, err := f.s.EntryOf(ctx, c.ID, it, false, f.q.Only)
 	if err != nil {
 		f.fail(err)
 		return false
+	}
+	if f.q.Secrets {
+		e = state.AddSecrets(e, it, secrets)
 	}
 	if f.only != nil && !f.only(e, c.Position) {
 		return true
@@ -509,7 +579,7 @@ func (f *finder) within() bool {
 
 // matches evaluates the filter on an entry. For an entry with very many values, it reads
 // only the types in the filter.
-func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name *dn.Name) (bool, error) {
+func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, secrets []entry.Attribute, name *dn.Name) (bool, error) {
 	if f.q.Filter == filter.Const(filter.True) {
 		return true, nil
 	}
@@ -521,11 +591,11 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, name 
 		}
 	}
 	e, err := f.withChildren(ctx, id, e)
-	if err == nil && f.secret {
-		e, err = f.withSecrets(ctx, id, e)
-	}
 	if err != nil {
 		return false, err
+	}
+	if f.secret {
+		e = &entry.Entry{ID: id, Attributes: append(slices.Clip(e.Attributes), secrets...)}
 	}
 	src := filter.EntrySource{Entry: e}
 	if filter.NeedsValues(f.q.Filter) {
@@ -556,12 +626,6 @@ func (f *finder) withChildren(ctx context.Context, id entry.ID, e *entry.Entry) 
 		more = append(more, entry.Attribute{Type: t, Values: [][]byte{value}})
 	}
 	return &entry.Entry{ID: id, Attributes: more}, nil
-}
-
-// withSecrets returns a copy of the entry with its secret attributes.
-func (f *finder) withSecrets(ctx context.Context, id entry.ID, e *entry.Entry) (*entry.Entry, error) {
-	hidden, err := f.s.Secrets(ctx, id)
-	return &entry.Entry{ID: id, Attributes: append(slices.Clip(e.Attributes), hidden...)}, err
 }
 
 // lookForDerived finds out which of the types that count subordinates the filter needs.

@@ -150,6 +150,7 @@ func among(ctx context.Context, s *state.Snapshot, ids []entry.ID, q Query, mayb
 	return func(yield func(*Result, error) bool) {
 		f := newFinder(s, q, yield)
 		defer f.release()
+		f.listed()
 		for _, id := range ids {
 			if !f.offer(ctx, index.Candidate{ID: id, Maybe: maybe}) {
 				return
@@ -176,10 +177,15 @@ func orderedBy(s *state.Snapshot, k *SortKey) index.Index {
 // Exceeds reports whether a query examines more than n candidates. It returns true if the
 // query must scan all entries in scope.
 func Exceeds(ctx context.Context, s *state.Snapshot, q Query, n int) (bool, error) {
+	return exceeds(ctx, s, q, listsFor(s), n)
+}
+
+// exceeds is Exceeds with the lists that it reads.
+func exceeds(ctx context.Context, s *state.Snapshot, q Query, l *plan.Lists, n int) (bool, error) {
 	if q.Scope == op.BaseObject {
 		return false, nil
 	}
-	access := plan.Build(filter.Definite(q.Filter), s.Catalog)
+	access := plan.Build(filter.Definite(q.Filter), s.Catalog, l)
 	if access == nil {
 		return true, nil
 	}

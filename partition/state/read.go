@@ -3,7 +3,6 @@ package state
 import (
 	"bytes"
 	"context"
-	"hash/fnv"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -388,12 +387,7 @@ func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secr
 		return e, nil
 	}
 	hidden, err := s.Secrets(ctx, id)
-	if err != nil || len(hidden) == 0 {
-		return e, err
-	}
-	whole := &entry.Entry{ID: id, Attributes: append(slices.Clip(e.Attributes), hidden...)}
-	i.Node.Order.Arrange(whole.Attributes)
-	return whole, nil
+	return AddSecrets(e, i, hidden), err
 }
 
 // Wide reads an entry with very many values. If types is not nil, Wide reads only attributes of
@@ -416,37 +410,6 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.Attrib
 	}
 	attributes, err := master.Decode(row, s.Catalog.Schema)
 	return &entry.Entry{ID: id, Attributes: withID(s.Catalog, id, attributes)}, err
-}
-
-// Secrets reads only the secret attributes of an entry. A bind needs userPassword, for
-// example.
-func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute, error) {
-	i := s.Current(id)
-	if i != nil {
-		if hidden := i.Secrets.Load(); hidden != nil && s.UnchangedKey(HotKey(id), hidden.AsOf) {
-			return hidden.Attributes, nil
-		}
-	}
-	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), table.Select{Families: []table.Family{master.Secrets}})
-	if err != nil {
-		return nil, err
-	}
-	hidden, err := master.Decode(row, s.Catalog.Schema)
-	if err == nil && i != nil && s.Cached {
-		// The item i is valid at this ordinal, so secrets that were read at this ordinal
-		// belong to i.
-		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden})
-	}
-	return hidden, err
-}
-
-// HotKey returns the key that a commit touches when it changes hot attributes of an
-// entry.
-func HotKey(id entry.ID) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte("hot"))
-	h.Write(id[:])
-	return h.Sum64()
 }
 
 // HasChildren reports whether an entry has a child.
