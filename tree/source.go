@@ -3,6 +3,7 @@ package tree
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -162,7 +163,7 @@ func hintTest(t *filter.Test) table.Filter {
 	}
 	var one table.Any
 	for _, at := range t.Types {
-		if isID(at) || isUnstored(at) || at.Secret() || t.Op != filter.TestPresent && !at.SingleValue && !t.ByKey {
+		if isID(at) || isUnstored(at) || at.Secret() {
 			return nil
 		}
 		one = append(one, hintType(t, at)...)
@@ -173,32 +174,69 @@ func hintTest(t *filter.Test) table.Filter {
 // hintType returns conditions for one type. A row that may have a matching value of the type
 // fulfils at least one of the conditions.
 func hintType(t *filter.Test, at *schema.AttributeType) []table.Filter {
-	all := []table.Filter{table.HasRange{ColumnRange: Columns(at)}}
-	if t.Op == filter.TestPresent || at.SingleValue || t.Options != "" || at.Equality == nil {
-		return all
+	of := func(kind rune) string { return at.OID + string(kind) }
+	prefix := func(p string) table.Filter {
+		return table.HasRange{ColumnRange: table.ColumnPrefix(NormAttributes, []byte(p))}
 	}
-	prefix := func(tail string) table.Filter {
-		return table.HasRange{ColumnRange: table.ColumnPrefix(NormAttributes, []byte(at.OID+tail))}
+	optioned := prefix(of(';'))
+	if t.Options != "" {
+		return []table.Filter{optioned}
 	}
-	// A hint cannot test values with options, values stored in master, or values that
-	// were written while the type was SINGLE-VALUE.
-	others := []table.Filter{prefix(";"), prefix(string(rune(Many))), prefix(string(rune(Single)))}
-	switch t.Op {
-	case filter.TestEqual, filter.TestApprox:
-		if t.Rule == nil || at.Equality.Form != t.Rule.Form {
-			return all
+	keys, ok := keysOf(t, at)
+	if !ok {
+		return []table.Filter{table.HasRange{ColumnRange: Columns(at)}}
+	}
+	keys.Family, keys.Qualifier = NormAttributes, Plain(at, "", Single)
+	// A hint cannot test the keys of values with options and of values stored in master.
+	all := []table.Filter{optioned, prefix(of(Many)), keys}
+	if keys.From != nil && keys.To != nil && bytes.Equal(keys.From, keys.To) {
+		return append(all, table.Has{Family: NormAttributes, Qualifier: Qualifier(at, "", keys.From)})
+	}
+	// The columns are those of keys that begin like a key between the bounds.
+	span := func(kind rune) table.Filter {
+		c := table.ColumnPrefix(NormAttributes, []byte(of(kind)+cut(keys.To)+cut(keys.Prefix)))
+		c.From = []byte(of(kind) + cut(keys.From) + cut(keys.Prefix))
+		return table.HasRange{ColumnRange: c}
+	}
+	if len(keys.Parts) == 0 {
+		return append(all, span(Whole), span(Cut))
+	}
+	return append(all, span(Cut), table.HasMatch{
+		Family: NormAttributes, Prefix: []byte(of(Whole) + string(keys.Prefix)), Parts: keys.Parts, AtEnd: keys.AtEnd,
+	})
+}
+
+// cut returns the part of a key that a column of the kind Cut has.
+func cut(key []byte) string { return string(key[:min(len(key), maxKey)]) }
+
+// keysOf returns the conditions that the keys of matching values fulfil. Either it sets the bounds
+// or the other conditions. It returns false if the stored keys decide nothing.
+func keysOf(t *filter.Test, at *schema.AttributeType) (v table.HasValue, ok bool) {
+	if t.Op == filter.TestPresent || at.Equality == nil || at.Equality.Form != t.Rule.Form {
+		return v, false
+	}
+	switch {
+	case t.Op == filter.TestSubstrings:
+		v.Prefix, v.Parts, v.AtEnd = t.Initial, t.Any, t.Final != nil
+		if v.AtEnd {
+			v.Parts = append(slices.Clip(t.Any), t.Final)
 		}
-		return append(others, table.Has{Family: NormAttributes, Qualifier: Qualifier(at, "", t.Key)})
-	case filter.TestSubstrings:
-		parts := append([][]byte(nil), t.Any...)
-		if t.Final != nil {
-			parts = append(parts, t.Final)
+	case t.Op == filter.TestGreaterOrEqual:
+		v.From = t.Key
+	case t.Op == filter.TestLessOrEqual, t.Rule.Use == schema.Ordering: // an extensible match with an ordering rule is "less"
+		v.To = t.Key
+	case t.Rule.Use == schema.Equality:
+		v.From, v.To = t.Key, t.Key
+	case t.Rule.Use == schema.Substrings:
+		for kind, piece := range schema.Pieces(t.Key) {
+			if kind == schema.Initial {
+				v.Prefix = piece
+				continue
+			}
+			v.Parts, v.AtEnd = append(v.Parts, piece), kind == schema.Final
 		}
-		return append(others, prefix(string(rune(Cut))), table.HasMatch{
-			Family: NormAttributes,
-			Prefix: []byte(at.OID + string(rune(Whole)) + string(t.Initial)),
-			Parts:  parts, AtEnd: t.Final != nil,
-		})
+	default:
+		return v, false
 	}
-	return all
+	return v, true
 }

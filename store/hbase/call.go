@@ -15,6 +15,7 @@ import (
 // for each cell.
 type getCall struct {
 	*hrpc.Get
+	attempts
 	versions []version
 }
 
@@ -68,6 +69,7 @@ type rawRow struct {
 // gohbase's messages lack, and stores its answer as rawRows.
 type scanCall struct {
 	*hrpc.Scan
+	tries     attempts
 	route     []byte // a key in the region that the call is sent to
 	exclusive bool   // the result begins after the start row
 	withStop  bool   // the result includes the stop row
@@ -93,6 +95,13 @@ const (
 	readStream     uint64 = 1
 	readPositioned uint64 = 2
 )
+
+// OnComplete implements hrpc.RPCObserver, in place of the method of hrpc.Scan.
+func (s *scanCall) OnComplete(m proto.Message, err error, again bool) {
+	s.tries.OnComplete(m, err, again)
+}
+
+func (s *scanCall) lastRefusal() error { return s.tries.refused }
 
 // Key returns the key by which gohbase chooses the region. In a reverse scan the start
 // row may be just after the end of that region, so Key returns s.route.
