@@ -115,7 +115,7 @@ func TestHintsRuleOut(t *testing.T) {
 		"(cn;lang-de=*)": false, "(cn;lang-de=ann)": false, "(sn:caseExactMatch:=x)": false, "(cn:caseExactMatch:=x)": true,
 		// values in the value of a cell
 		"(uidNumber=7)": true, "(uidNumber=8)": false, "(uidNumber>=7)": true, "(uidNumber>=8)": false, "(uidNumber<=7)": true, "(uidNumber<=6)": false,
-		"(&(uidNumber>=5)(uidNumber<=6))": false, "(uidNumber~=7)": true, "(uidNumber~=8)": false,
+		"(&(uidNumber>=5)(uidNumber<=6))": false, "(&(uidNumber>=6)(cn=ann)(uidNumber<=7)(uidNumber>=-1))": true, "(&(uidNumber>=7)(cn=bob)(uidNumber<=7))": false, "(uidNumber~=7)": true, "(uidNumber~=8)": false,
 		"(uidNumber:integerOrderingMatch:=8)": true, "(uidNumber:integerOrderingMatch:=6)": false, "(uidNumber:1.2.840.113556.1.4.803:=8)": true,
 		"(displayName=ann*)": true, "(displayName=b*)": false, "(displayName=*lee)": true, "(displayName=*ann)": false, "(displayName=*x*)": false,
 		`(displayName:caseIgnoreSubstringsMatch:=\2ann\2a)`: true, `(displayName:caseIgnoreSubstringsMatch:=b\2a)`: false, `(displayName:caseIgnoreSubstringsMatch:=\2ax)`: false,
@@ -158,7 +158,7 @@ func drawEntry(t *rapid.T) *entry.Entry {
 			continue
 		}
 		a := entry.Attribute{Type: core.Attribute(name), Options: options}
-		if a.Type.SingleValue {
+		if a.Type.SingleValue && !rapid.Bool().Draw(t, "was multi-valued") {
 			vs = vs[:1]
 		}
 		for _, v := range vs {
@@ -217,16 +217,20 @@ var extensible = []string{"caseExactMatch", "caseIgnoreMatch", "caseIgnoreOrderi
 
 func drawFilter(t *rapid.T, e *entry.Entry, depth int) filter.Filter {
 	if depth > 0 {
-		switch rapid.IntRange(0, 5).Draw(t, "node") {
+		switch rapid.IntRange(0, 6).Draw(t, "node") {
 		case 0:
-			return filter.And{drawFilter(t, e, depth-1), drawFilter(t, e, depth-1)}
+			return filter.And(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) filter.Filter { return drawFilter(t, e, depth-1) }), 2, 4).Draw(t, "parts"))
 		case 1:
 			return filter.Or{drawFilter(t, e, depth-1), drawFilter(t, e, depth-1)}
 		case 2:
 			return &filter.Not{Filter: drawFilter(t, e, depth-1)}
+		case 3:
+			bound := rapid.SampledFrom(values["uidNumber"])
+			return filter.And{&filter.GreaterOrEqual{Attribute: "uidNumber", Value: []byte(bound.Draw(t, "from"))},
+				&filter.LessOrEqual{Attribute: "uidNumber", Value: []byte(bound.Draw(t, "to"))}}
 		}
 	}
-	types := []string{"cn", "cn;lang-de", "cn;lang-", "sn", "uidNumber", "displayName", "description", "dnQualifier", "jpegPhoto", "userPassword", "member", "objectClass", "name", "bogus"}
+	types := []string{"cn", "cn;lang-de", "cn;lang-", "sn", "uidNumber", "uidNumber", "displayName", "description", "dnQualifier", "jpegPhoto", "userPassword", "member", "objectClass", "name", "bogus"}
 	d := rapid.SampledFrom(types).Draw(t, "type")
 	pool := values[d]
 	if pool == nil {
