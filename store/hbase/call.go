@@ -46,6 +46,12 @@ func (g *getCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, erro
 	return uint32(read), err
 }
 
+// A mutateCall is a Put or a Delete that is sent alone.
+type mutateCall struct {
+	*hrpc.Mutate
+	attempts
+}
+
 // appendVersions parses the n cells of one row at the beginning of b.
 func appendVersions(dst []version, b []byte, n int) (vs []version, row []byte, read int, err error) {
 	for range n {
