@@ -52,6 +52,12 @@ type mutateCall struct {
 	attempts
 }
 
+// A swapCall is a Put with a condition.
+type swapCall struct {
+	*hrpc.CheckAndPut
+	attempts
+}
+
 // appendVersions parses the n cells of one row at the beginning of b.
 func appendVersions(dst []version, b []byte, n int) (vs []version, row []byte, read int, err error) {
 	for range n {

@@ -323,12 +323,13 @@ func (b busyServer) SendBatch(ctx context.Context, calls []hrpc.Call) ([]hrpc.RP
 	return []hrpc.RPCResult{{Error: b.refusal}}, false
 }
 
-// TestBusy checks the error of reads that a server refuses until their deadline.
+// TestBusy checks the error of calls that a server refuses until their deadline.
 func TestBusy(t *testing.T) {
 	for class, busy := range map[string]bool{
 		"quotas.RpcThrottlingException": true, "RegionTooBusyException": true, "CallQueueTooBigException": true, "PleaseHoldException": false,
 	} {
-		s := &Store{conn: &conn{timeout: 20 * time.Millisecond, log: slog.New(slog.DiscardHandler)}, tables: map[string]*shape{"data": {families: []table.Family{'f'}}}}
+		s := &Store{conn: &conn{timeout: 20 * time.Millisecond, log: slog.New(slog.DiscardHandler)}, tables: map[string]*shape{
+			"data": {families: []table.Family{'f'}}, "heads": {families: []table.Family{'f'}, unversioned: true}}}
 		s.conn.life, s.conn.end = context.WithCancel(t.Context())
 		s.conn.end() // no probes of the cluster
 		b := busyServer{refusal: java("org.apache.hadoop.hbase."+class, "wait 100ms")}
@@ -338,6 +339,13 @@ func TestBusy(t *testing.T) {
 			"get": func() error { _, err := d.Get(t.Context(), []byte("a"), table.Select{}); return err },
 			"many": func() error {
 				_, err := d.GetMany(t.Context(), [][]byte{[]byte("a"), []byte("b")}, table.Select{})
+				return err
+			},
+			"put": func() error {
+				return d.Apply(t.Context(), 1, []table.Mutation{{Row: []byte("a"), Cells: []table.Cell{{Family: 'f'}}}})
+			},
+			"swap": func() error {
+				_, err := s.table("heads").Swap(t.Context(), []byte("a"), 'f', nil, nil, []table.Cell{{Family: 'f', Value: []byte("v")}})
 				return err
 			},
 			"scan": func() error {
