@@ -70,7 +70,7 @@ func (t *Table) swap(ctx context.Context, row []byte, f table.Family, q, want []
 		if err != nil {
 			return err
 		}
-		c, err := hrpc.NewCheckAndPut(p, familyName(f), string(storeQualifier(q)), want)
+		c, err := hrpc.NewCheckAndPutWithCompareType(p, familyName(f), string(storeQualifier(q)), want, pb.CompareType_EQUAL)
 		if err != nil {
 			return err
 		}
