@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -57,6 +58,7 @@ func TestDifferential(t *testing.T) {
 				for range filters {
 					d.compare(s)
 				}
+				d.compareKinds(s)
 				s.Close()
 				if d.hits < filters/10 {
 					t.Errorf("seed %d: only %d of %d searches found anything", seed, d.hits, filters)
@@ -140,6 +142,7 @@ func testServers(t *testing.T, open func() table.Store) {
 			d.compare(s)
 		}
 		t.Logf("%s: %d entries, %d of %d searches found something", what, len(d.names), d.hits, filters)
+		d.compareKinds(s)
 		hits, states = hits+d.hits, states+1
 	}
 	for _, p := range servers {
@@ -191,6 +194,9 @@ type directory struct {
 	seed  uint64
 	names []dn.DN // parents before children
 	hits  int     // number of searches that found an entry
+	// entries are those of the snapshot of, which bruteForce has read, by their names.
+	of      *partition.Snapshot
+	entries map[string]*filter.EntrySource
 	// in, if set, runs an update instead of write.Update.
 	in func(f func(tx *partition.Tx) error) error
 }
@@ -234,7 +240,7 @@ func (d *directory) value(attribute string) string {
 }
 
 var attributes = []string{"cn", "cn;lang-de", "cn;lang-de;x-y", "sn", "givenName", "title", "description", "mail", "telephoneNumber",
-	"uidNumber", "gidNumber", "member", "seeAlso", "postalAddress", "x121Address", "x500UniqueIdentifier", "jpegPhoto", "labeledURI", "title;lang-fr"}
+	"uidNumber", "gidNumber", "displayName", "dnQualifier", "member", "seeAlso", "postalAddress", "x121Address", "x500UniqueIdentifier", "jpegPhoto", "labeledURI", "title;lang-fr"}
 
 func (d *directory) update(f func(tx *partition.Tx) error) error {
 	if d.in != nil {
@@ -297,7 +303,7 @@ func (d *directory) change() {
 }
 
 // add adds an entry from lines "attribute=value". It leaves out duplicate values, and keeps
-// only the first value of uidNumber, of gidNumber, and of attributes without an equality rule.
+// only the first value of SINGLE-VALUE attributes and of attributes without an equality rule.
 func (d *directory) add(name dn.DN, lines ...string) error {
 	var as []op.PartialAttribute
 	for _, l := range lines {
@@ -307,7 +313,7 @@ func (d *directory) add(name dn.DN, lines ...string) error {
 			as = append(as, op.PartialAttribute{Description: a})
 			i = len(as) - 1
 		}
-		if (a == "uidNumber" || a == "gidNumber") && len(as[i].Values) > 0 || d.holds(a, as[i].Values, []byte(v)) {
+		if d.p.Schema().Attribute(strings.Split(a, ";")[0]).SingleValue && len(as[i].Values) > 0 || d.holds(a, as[i].Values, []byte(v)) {
 			continue
 		}
 		as[i].Values = append(as[i].Values, []byte(v))
@@ -409,6 +415,9 @@ func (d *directory) filter(depth int) filter.Filter {
 		return d.substrings(a, v)
 	}
 	x := &filter.Extensible{Attribute: a, Value: v, Rule: pick(d.r, rules), DNAttrs: d.r.IntN(4) == 0}
+	if strings.HasSuffix(x.Rule, "SubstringsMatch") {
+		x.Value = slices.Insert(v, d.r.IntN(len(v)), '*')
+	}
 	switch d.r.IntN(3) {
 	case 0:
 		x.Attribute = ""
@@ -451,24 +460,95 @@ func (d *directory) substrings(a string, v []byte) filter.Filter {
 // pages.
 func (d *directory) compare(s *partition.Snapshot) {
 	d.t.Helper()
-	ctx := context.Background()
 	f := d.filter(3)
-	base, scope := pick(d.r, d.names), op.Scope(d.r.IntN(4))
-	resolved := filter.Resolve(f, d.p.Schema())
-	want := d.bruteForce(s, base, scope, resolved)
-	at, err := s.Find(ctx, base)
-	d.must(err)
-	q := partition.Query{Base: at.ID, Scope: scope, Filter: resolved}
-	got := d.search(s, q)
-	if !slices.Equal(got, want) {
-		plan, _ := search.Explain(ctx, s, q, false)
-		d.t.Fatalf("seed %d: base %s, scope %d, filter %s\nfound   %q\nbrute   %q\nplan: %s", d.seed, base, scope, f, got, want, plan)
-	}
+	q, want := d.check(s, f, pick(d.r, d.names), op.Scope(d.r.IntN(4)))
 	if len(want) > 0 {
 		d.hits++
 	}
 	if len(want) > 1 {
 		d.paged(s, q, want)
+	}
+}
+
+// check compares one search of a state with brute force.
+func (d *directory) check(s *partition.Snapshot, f filter.Filter, base dn.DN, scope op.Scope) (q partition.Query, want []string) {
+	d.t.Helper()
+	ctx := context.Background()
+	resolved := filter.Resolve(f, d.p.Schema())
+	want = d.bruteForce(s, base, scope, resolved)
+	at, err := s.Find(ctx, base)
+	d.must(err)
+	q = partition.Query{Base: at.ID, Scope: scope, Filter: resolved}
+	got := d.search(s, q)
+	if !slices.Equal(got, want) {
+		plan, _ := search.Explain(ctx, s, q, false)
+		d.t.Fatalf("seed %d: base %s, scope %d, filter %s\nfound   %q\nbrute   %q\nplan: %s", d.seed, base, scope, f, got, want, plan)
+	}
+	return q, want
+}
+
+// stored has an attribute for each way in which the tree stores values (package tree): in qualifiers,
+// whole or cut, in the value of a cell, without an equality rule, in another table, not at all.
+var stored = []string{"description", "dnQualifier", "cn", "cn;lang-de", "mail", "displayName", "uidNumber", "createTimestamp", "member", "jpegPhoto",
+	"entryUUID", "userPassword", "hasSubordinates", "name"}
+
+// compareKinds compares searches of the whole directory with brute force: each kind of filter with each
+// way of storing values. It is the table of docs/design/transactions.md.
+func (d *directory) compareKinds(s *partition.Snapshot) {
+	d.t.Helper()
+	found := map[string]int{}
+	for _, a := range stored {
+		base, _, _ := strings.Cut(a, ";")
+		t := d.p.Schema().Attribute(base)
+		value := func() []byte { return []byte(d.value(base)) }
+		switch base {
+		case "entryUUID":
+			value = func() []byte { return []byte(d.entry(s, pick(d.r, d.names)).Entry.ID.String()) }
+		case "createTimestamp":
+			value = func() []byte { return []byte(pick(d.r, []string{"20250101000000Z", "20990101000000Z"})) }
+		case "hasSubordinates":
+			value = func() []byte { return []byte("TRUE") }
+		}
+		equal := func() filter.Filter { return &filter.Equal{Attribute: a, Value: value()} }
+		kinds := map[string]func() filter.Filter{
+			"=":   equal,
+			"=*":  func() filter.Filter { return &filter.Present{Attribute: a} },
+			"=*x": func() filter.Filter { return d.substrings(a, value()) },
+			">=":  func() filter.Filter { return &filter.GreaterOrEqual{Attribute: a, Value: value()} },
+			"<=":  func() filter.Filter { return &filter.LessOrEqual{Attribute: a, Value: value()} },
+			"~=":  func() filter.Filter { return &filter.Approx{Attribute: a, Value: value()} },
+			"!":   func() filter.Filter { return &filter.Not{Filter: equal()} },
+			"&":   func() filter.Filter { return filter.And{equal(), &filter.Present{Attribute: "title"}} },
+			"&!": func() filter.Filter {
+				return filter.And{&filter.Present{Attribute: a}, &filter.Not{Filter: equal()}}
+			},
+			"|": func() filter.Filter {
+				return filter.Or{equal(), equal(), &filter.Equal{Attribute: "sn", Value: []byte("ada")}}
+			},
+		}
+		for use, rule := range map[string]*schema.MatchingRule{"equality": t.Equality, "ordering": t.Ordering, "substrings": t.Substr, "another": d.p.Schema().Rule("caseExactMatch")} {
+			if rule != nil {
+				kinds[":"+use+":="] = func() filter.Filter {
+					v := value()
+					if use == "substrings" {
+						v = bytes.ReplaceAll(v, []byte{'\\'}, []byte(`\5C`))
+						v = slices.Concat(v[:d.r.IntN(len(v))], []byte("*"))
+					}
+					return &filter.Extensible{Attribute: a, Rule: rule.Name(), Value: v}
+				}
+			}
+		}
+		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+			for range 2 {
+				_, want := d.check(s, kinds[kind](), d.names[0], op.WholeSubtree)
+				found[kind] += len(want)
+			}
+		}
+	}
+	for kind, n := range found {
+		if n == 0 {
+			d.t.Errorf("seed %d: no search of kind %s found anything", d.seed, kind)
+		}
 	}
 }
 
@@ -502,7 +582,6 @@ func (d *directory) paged(s *partition.Snapshot, q partition.Query, want []strin
 
 // bruteForce returns the names of the entries that match, by testing every entry.
 func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope, f filter.Resolved) []string {
-	ctx := context.Background()
 	names := []string{}
 	for _, n := range d.names {
 		below := len(n) - len(base)
@@ -518,18 +597,31 @@ func (d *directory) bruteForce(s *partition.Snapshot, base dn.DN, scope op.Scope
 		if !in {
 			continue
 		}
-		at, err := s.Find(ctx, n)
-		d.must(err)
-		e, err := s.Entry(ctx, at.ID, false)
-		d.must(err)
-		name, err := at.Name.DN()
-		d.must(err)
-		if f.Match(&filter.EntrySource{Schema: d.p.Schema(), Entry: d.withChildren(s, e), Name: name}) == filter.True {
-			names = append(names, at.Name.String())
+		if e := d.entry(s, n); f.Match(e) == filter.True {
+			names = append(names, e.Stored.String())
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// entry returns an entry of a state.
+func (d *directory) entry(s *partition.Snapshot, n dn.DN) *filter.EntrySource {
+	if d.of != s {
+		d.of, d.entries = s, map[string]*filter.EntrySource{}
+	}
+	e := d.entries[n.String()]
+	if e == nil {
+		at, err := s.Find(context.Background(), n)
+		d.must(err)
+		stored, err := s.Entry(context.Background(), at.ID, false)
+		d.must(err)
+		name, err := at.Name.DN()
+		d.must(err)
+		e = &filter.EntrySource{Schema: d.p.Schema(), Entry: d.withChildren(s, stored), Name: name, Stored: at.Name}
+		d.entries[n.String()] = e
+	}
+	return e
 }
 
 // withChildren returns an entry with the attributes that the server computes from the entries

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"iter"
 	"math/big"
 	"slices"
 	"strings"
@@ -117,29 +118,33 @@ func unescapeSubstring(b []byte) []byte {
 	return []byte(substringUnescaper.Replace(string(b)))
 }
 
-func matchSubstrings(key, assertion []byte) bool {
-	for len(assertion) > 0 {
-		k := Piece(assertion[0])
-		n, w := binary.Uvarint(assertion[1:])
-		if w <= 0 || n > uint64(len(assertion)-1-w) {
-			return false
+// Pieces yields the pieces of an assertion that a substrings rule has normalised.
+func Pieces(assertion []byte) iter.Seq2[Piece, []byte] {
+	return func(yield func(Piece, []byte) bool) {
+		for len(assertion) > 0 {
+			n, w := binary.Uvarint(assertion[1:])
+			piece := assertion[1+w:][:n]
+			if !yield(Piece(assertion[0]), piece) {
+				return
+			}
+			assertion = assertion[1+w+int(n):]
 		}
-		piece := assertion[1+w:][:n]
-		assertion = assertion[1+w+int(n):]
-		switch k {
+	}
+}
+
+func matchSubstrings(key, assertion []byte) bool {
+	ok := true
+	for kind, piece := range Pieces(assertion) {
+		switch kind {
 		case Initial:
-			if !bytes.HasPrefix(key, piece) {
-				return false
-			}
-			key = key[len(piece):]
+			key, ok = bytes.CutPrefix(key, piece)
 		case Final:
-			return bytes.HasSuffix(key, piece)
+			key, ok = bytes.CutSuffix(key, piece)
 		default:
-			i := bytes.Index(key, piece)
-			if i < 0 {
-				return false
-			}
-			key = key[i+len(piece):]
+			_, key, ok = bytes.Cut(key, piece)
+		}
+		if !ok {
+			return false
 		}
 	}
 	return true

@@ -3,6 +3,7 @@ package tree
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -131,13 +132,7 @@ const (
 func Hint(f filter.Resolved) table.Filter {
 	switch f := f.(type) {
 	case *filter.AndNode:
-		var all table.All
-		for _, p := range f.Parts {
-			if h := Hint(p); h != nil {
-				all = append(all, h)
-			}
-		}
-		if len(all) > 0 {
+		if all := hintAnd(f.Parts); len(all) > 0 {
 			return all
 		}
 	case *filter.OrNode:
@@ -156,13 +151,59 @@ func Hint(f filter.Resolved) table.Filter {
 	return nil
 }
 
+// hintAnd returns conditions for the parts of a conjunction. Parts that bound the value of a
+// SINGLE-VALUE type from both sides get one condition, because many rows may be on one side.
+func hintAnd(parts []filter.Resolved) (all table.All) {
+	bounds := map[*schema.AttributeType]table.HasValue{}
+	for _, p := range parts {
+		if at, keys, ok := boundOf(p); ok {
+			b := bounds[at]
+			if keys.From != nil && bytes.Compare(keys.From, b.From) >= 0 {
+				b.From = keys.From
+			}
+			if keys.To != nil && (b.To == nil || bytes.Compare(keys.To, b.To) < 0) {
+				b.To = keys.To
+			}
+			bounds[at] = b
+		}
+	}
+	for at, b := range bounds {
+		if b.From == nil || b.To == nil {
+			delete(bounds, at)
+			continue
+		}
+		// An entry may have several values of the other kinds, and each may fulfil another part.
+		all = append(all, append(hintCells(at, b), prefix(at, Whole), prefix(at, Cut)))
+	}
+	for _, p := range parts {
+		at, _, ok := boundOf(p)
+		if _, done := bounds[at]; ok && done {
+			continue
+		}
+		if h := Hint(p); h != nil {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// boundOf returns the bound of a test that bounds the value of a SINGLE-VALUE type from one side.
+func boundOf(f filter.Resolved) (at *schema.AttributeType, keys table.HasValue, ok bool) {
+	t, ok := f.(*filter.Test)
+	if !ok || len(t.Types) != 1 || !t.Types[0].SingleValue || t.Options != "" || hintTest(t) == nil {
+		return nil, keys, false
+	}
+	keys, ok = keysOf(t, t.Types[0])
+	return t.Types[0], keys, ok && (keys.From == nil) != (keys.To == nil)
+}
+
 func hintTest(t *filter.Test) table.Filter {
 	if t.DNAttrs || t.IsComputed() || len(t.Types) > 16 {
 		return nil
 	}
 	var one table.Any
 	for _, at := range t.Types {
-		if isID(at) || isUnstored(at) || at.Secret() || t.Op != filter.TestPresent && !at.SingleValue && !t.ByKey {
+		if isID(at) || isUnstored(at) || at.Secret() {
 			return nil
 		}
 		one = append(one, hintType(t, at)...)
@@ -173,32 +214,75 @@ func hintTest(t *filter.Test) table.Filter {
 // hintType returns conditions for one type. A row that may have a matching value of the type
 // fulfils at least one of the conditions.
 func hintType(t *filter.Test, at *schema.AttributeType) []table.Filter {
-	all := []table.Filter{table.HasRange{ColumnRange: Columns(at)}}
-	if t.Op == filter.TestPresent || at.SingleValue || t.Options != "" || at.Equality == nil {
-		return all
+	if t.Options != "" {
+		return []table.Filter{prefix(at, ';')}
 	}
-	prefix := func(tail string) table.Filter {
-		return table.HasRange{ColumnRange: table.ColumnPrefix(NormAttributes, []byte(at.OID+tail))}
+	keys, ok := keysOf(t, at)
+	if !ok {
+		return []table.Filter{table.HasRange{ColumnRange: Columns(at)}}
 	}
-	// A hint cannot test values with options, values stored in master, or values that
-	// were written while the type was SINGLE-VALUE.
-	others := []table.Filter{prefix(";"), prefix(string(rune(Many))), prefix(string(rune(Single)))}
-	switch t.Op {
-	case filter.TestEqual, filter.TestApprox:
-		if t.Rule == nil || at.Equality.Form != t.Rule.Form {
-			return all
+	all := hintCells(at, keys)
+	if keys.From != nil && keys.To != nil { // they are equal
+		return append(all, table.Has{Family: NormAttributes, Qualifier: Qualifier(at, "", keys.From)})
+	}
+	// The columns are those of keys that begin like a key between the bounds.
+	span := func(kind rune) table.Filter {
+		of := at.OID + string(kind)
+		c := table.ColumnPrefix(NormAttributes, []byte(of+cut(keys.To)+cut(keys.Prefix)))
+		c.From = []byte(of + cut(keys.From) + cut(keys.Prefix))
+		return table.HasRange{ColumnRange: c}
+	}
+	if len(keys.Parts) == 0 {
+		return append(all, span(Whole), span(Cut))
+	}
+	return append(all, span(Cut), table.HasMatch{
+		Family: NormAttributes, Prefix: []byte(at.OID + string(Whole) + string(keys.Prefix)), Parts: keys.Parts, AtEnd: keys.AtEnd,
+	})
+}
+
+// hintCells returns the conditions for values that have no key in a qualifier. The keys of values with
+// options and of values in the table master are not tested.
+func hintCells(at *schema.AttributeType, keys table.HasValue) table.Any {
+	keys.Family, keys.Qualifier = NormAttributes, Plain(at, "", Single)
+	return table.Any{prefix(at, ';'), prefix(at, Many), keys}
+}
+
+// prefix returns the condition that a row has a column of a type that goes on with the character c.
+func prefix(at *schema.AttributeType, c rune) table.Filter {
+	return table.HasRange{ColumnRange: table.ColumnPrefix(NormAttributes, []byte(at.OID+string(c)))}
+}
+
+// cut returns the part of a key that a column of the kind Cut has.
+func cut(key []byte) string { return string(key[:min(len(key), maxKey)]) }
+
+// keysOf returns the conditions that the keys of matching values fulfil. Either it sets the bounds
+// or the other conditions. It returns false if the stored keys decide nothing.
+func keysOf(t *filter.Test, at *schema.AttributeType) (v table.HasValue, ok bool) {
+	if t.Op == filter.TestPresent || at.Equality == nil || at.Equality.Form != t.Rule.Form {
+		return v, false
+	}
+	switch {
+	case t.Op == filter.TestSubstrings:
+		v.Prefix, v.Parts, v.AtEnd = t.Initial, t.Any, t.Final != nil
+		if v.AtEnd {
+			v.Parts = append(slices.Clip(t.Any), t.Final)
 		}
-		return append(others, table.Has{Family: NormAttributes, Qualifier: Qualifier(at, "", t.Key)})
-	case filter.TestSubstrings:
-		parts := append([][]byte(nil), t.Any...)
-		if t.Final != nil {
-			parts = append(parts, t.Final)
+	case t.Op == filter.TestGreaterOrEqual:
+		v.From = t.Key
+	case t.Op == filter.TestLessOrEqual, t.Rule.Use == schema.Ordering: // an extensible match with an ordering rule is "less"
+		v.To = t.Key
+	case t.Rule.Use == schema.Equality:
+		v.From, v.To = t.Key, t.Key
+	case t.Rule.Use == schema.Substrings:
+		for kind, piece := range schema.Pieces(t.Key) {
+			if kind == schema.Initial {
+				v.Prefix = piece
+				continue
+			}
+			v.Parts, v.AtEnd = append(v.Parts, piece), kind == schema.Final
 		}
-		return append(others, prefix(string(rune(Cut))), table.HasMatch{
-			Family: NormAttributes,
-			Prefix: []byte(at.OID + string(rune(Whole)) + string(t.Initial)),
-			Parts:  parts, AtEnd: t.Final != nil,
-		})
+	default:
+		return v, false
 	}
-	return all
+	return v, true
 }

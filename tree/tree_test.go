@@ -103,17 +103,35 @@ func TestSource(t *testing.T) {
 // TestHintsRuleOut checks that hints exclude some rows. A hint that excludes no row would
 // pass TestSource.
 func TestHintsRuleOut(t *testing.T) {
-	e := &entry.Entry{ID: entry.NewID(), Attributes: []entry.Attribute{{Type: core.Attribute("cn"), Values: [][]byte{[]byte("ann")}}}}
+	long := strings.Repeat("m", 600)
+	e := &entry.Entry{ID: entry.NewID()}
+	for name, value := range map[string]string{"cn": "ann", "uidNumber": "7", "displayName": "ann lee", "dnQualifier": "m", "description": long, "jpegPhoto": "one"} {
+		e.Attributes = append(e.Attributes, entry.Attribute{Type: core.Attribute(name), Values: [][]byte{[]byte(value)}})
+	}
 	row := rowOf(e, 100, false)
 	for f, want := range map[string]bool{
 		"(cn=ann)": true, "(cn=bob)": false, "(cn=a*)": true, "(cn=b*)": false, "(cn=*n)": true, "(cn=*x*)": false,
-		"(sn=*)": false, "(cn=*)": true, "(uidNumber=7)": false, "(&(cn=ann)(sn=x))": false, "(|(cn=ann)(sn=x))": true, "(|(cn=bob)(sn=x))": false,
+		"(sn=*)": false, "(cn=*)": true, "(&(cn=ann)(sn=x))": false, "(|(cn=ann)(sn=x))": true, "(|(cn=bob)(sn=x))": false,
+		"(cn;lang-de=*)": false, "(cn;lang-de=ann)": false, "(sn:caseExactMatch:=x)": false, "(cn:caseExactMatch:=x)": true,
+		// values in the value of a cell
+		"(uidNumber=7)": true, "(uidNumber=8)": false, "(uidNumber>=7)": true, "(uidNumber>=8)": false, "(uidNumber<=7)": true, "(uidNumber<=6)": false,
+		"(&(uidNumber>=5)(uidNumber<=6))": false, "(&(uidNumber>=6)(cn=ann)(uidNumber<=7)(uidNumber>=-1))": true, "(&(uidNumber>=7)(cn=bob)(uidNumber<=7))": false, "(uidNumber~=7)": true, "(uidNumber~=8)": false,
+		"(uidNumber:integerOrderingMatch:=8)": true, "(uidNumber:integerOrderingMatch:=6)": false, "(uidNumber:1.2.840.113556.1.4.803:=8)": true,
+		"(displayName=ann*)": true, "(displayName=b*)": false, "(displayName=*lee)": true, "(displayName=*ann)": false, "(displayName=*x*)": false,
+		`(displayName:caseIgnoreSubstringsMatch:=\2ann\2a)`: true, `(displayName:caseIgnoreSubstringsMatch:=b\2a)`: false, `(displayName:caseIgnoreSubstringsMatch:=\2ax)`: false,
+		// values in qualifiers
+		"(dnQualifier>=m)": true, "(dnQualifier>=n)": false, "(dnQualifier<=m)": true, "(dnQualifier<=l)": false,
+		"(dnQualifier:caseIgnoreOrderingMatch:=n)": true, "(dnQualifier:caseIgnoreOrderingMatch:=l)": false,
+		// values that are cut
+		"(description=" + long + ")": true, "(description=" + long + "x)": false, "(description=m*x)": true, "(description=n*)": false,
+		"(description=" + long + "m*)": true, "(description:caseIgnoreOrderingMatch:=l)": false, "(description:caseIgnoreOrderingMatch:=n)": true,
+		"(jpegPhoto=*)": true, "(photo=*)": false,
 	} {
 		if h := tree.Hint(filter.Definite(filter.Resolve(filter.MustParse(f), core))); h == nil || h.Match(row) != want {
 			t.Errorf("%s: %+v, want %v", f, h, want)
 		}
 	}
-	for _, f := range []string{"(!(cn=ann))", "(entryUUID=" + e.ID.String() + ")", "(cn:dn:=x)", "(|(cn=x)(!(sn=x)))"} {
+	for _, f := range []string{"(!(cn=ann))", "(!(uidNumber=7))", "(entryUUID=" + e.ID.String() + ")", "(cn:dn:=x)", "(|(cn=x)(!(sn=x)))", "(hasSubordinates=TRUE)"} {
 		if h := tree.Hint(filter.Definite(filter.Resolve(filter.MustParse(f), core))); h != nil {
 			t.Errorf("%s: %+v: a store cannot tell", f, h)
 		}
@@ -122,6 +140,7 @@ func TestHintsRuleOut(t *testing.T) {
 
 var values = map[string][]string{
 	"cn": {"ann", "bob", "ann lee"}, "cn;lang-de": {"ann", "eva"}, "sn": {"lee", "a"}, "uidNumber": {"1", "12", "-3"},
+	"dnQualifier": {"a", "ann", "long " + strings.Repeat("long ", 150), "m"},
 	"displayName": {"ann", "Bob"}, "description": {"one", "two", strings.Repeat("long ", 150) + "x", strings.Repeat("long ", 150) + "y"},
 	"jpegPhoto": {"one", "two"}, "userPassword": {"secret"}, "member": {"cn=a", "cn=b,dc=c"}, "objectClass": {"person", "top"},
 }
@@ -139,7 +158,7 @@ func drawEntry(t *rapid.T) *entry.Entry {
 			continue
 		}
 		a := entry.Attribute{Type: core.Attribute(name), Options: options}
-		if a.Type.SingleValue {
+		if a.Type.SingleValue && !rapid.Bool().Draw(t, "was multi-valued") {
 			vs = vs[:1]
 		}
 		for _, v := range vs {
@@ -194,18 +213,24 @@ func print(e *entry.Entry) string {
 	return b.String()
 }
 
+var extensible = []string{"caseExactMatch", "caseIgnoreMatch", "caseIgnoreOrderingMatch", "caseIgnoreSubstringsMatch", "integerMatch", "integerOrderingMatch", "wordMatch", "1.2.840.113556.1.4.804"}
+
 func drawFilter(t *rapid.T, e *entry.Entry, depth int) filter.Filter {
 	if depth > 0 {
-		switch rapid.IntRange(0, 5).Draw(t, "node") {
+		switch rapid.IntRange(0, 6).Draw(t, "node") {
 		case 0:
-			return filter.And{drawFilter(t, e, depth-1), drawFilter(t, e, depth-1)}
+			return filter.And(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) filter.Filter { return drawFilter(t, e, depth-1) }), 2, 4).Draw(t, "parts"))
 		case 1:
 			return filter.Or{drawFilter(t, e, depth-1), drawFilter(t, e, depth-1)}
 		case 2:
 			return &filter.Not{Filter: drawFilter(t, e, depth-1)}
+		case 3:
+			bound := rapid.SampledFrom(values["uidNumber"])
+			return filter.And{&filter.GreaterOrEqual{Attribute: "uidNumber", Value: []byte(bound.Draw(t, "from"))},
+				&filter.LessOrEqual{Attribute: "uidNumber", Value: []byte(bound.Draw(t, "to"))}}
 		}
 	}
-	types := []string{"cn", "cn;lang-de", "cn;lang-", "sn", "uidNumber", "displayName", "description", "jpegPhoto", "userPassword", "member", "objectClass", "name", "bogus"}
+	types := []string{"cn", "cn;lang-de", "cn;lang-", "sn", "uidNumber", "uidNumber", "displayName", "description", "dnQualifier", "jpegPhoto", "userPassword", "member", "objectClass", "name", "bogus"}
 	d := rapid.SampledFrom(types).Draw(t, "type")
 	pool := values[d]
 	if pool == nil {
@@ -228,7 +253,11 @@ func drawFilter(t *rapid.T, e *entry.Entry, depth int) filter.Filter {
 	case 6:
 		return &filter.Equal{Attribute: "entryUUID", Value: []byte(e.ID.String())}
 	case 7:
-		return &filter.Extensible{Attribute: d, Rule: "caseExactMatch", Value: v}
+		x := &filter.Extensible{Attribute: d, Rule: rapid.SampledFrom(extensible).Draw(t, "rule"), Value: v}
+		if strings.HasSuffix(x.Rule, "SubstringsMatch") {
+			x.Value = slices.Insert(v, rapid.IntRange(0, len(v)).Draw(t, "at"), '*')
+		}
+		return x
 	}
 	return &filter.Equal{Attribute: d, Value: v}
 }

@@ -15,6 +15,7 @@ import (
 // for each cell.
 type getCall struct {
 	*hrpc.Get
+	attempts
 	versions []version
 }
 
@@ -45,6 +46,18 @@ func (g *getCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, erro
 	return uint32(read), err
 }
 
+// A mutateCall is a Put or a Delete that is sent alone.
+type mutateCall struct {
+	*hrpc.Mutate
+	attempts
+}
+
+// A swapCall is a Put with a condition.
+type swapCall struct {
+	*hrpc.CheckAndPut
+	attempts
+}
+
 // appendVersions parses the n cells of one row at the beginning of b.
 func appendVersions(dst []version, b []byte, n int) (vs []version, row []byte, read int, err error) {
 	for range n {
@@ -68,6 +81,7 @@ type rawRow struct {
 // gohbase's messages lack, and stores its answer as rawRows.
 type scanCall struct {
 	*hrpc.Scan
+	tries     attempts
 	route     []byte // a key in the region that the call is sent to
 	exclusive bool   // the result begins after the start row
 	withStop  bool   // the result includes the stop row
@@ -93,6 +107,13 @@ const (
 	readStream     uint64 = 1
 	readPositioned uint64 = 2
 )
+
+// OnComplete implements hrpc.RPCObserver, in place of the method of hrpc.Scan.
+func (s *scanCall) OnComplete(m proto.Message, err error, again bool) {
+	s.tries.OnComplete(m, err, again)
+}
+
+func (s *scanCall) lastRefusal() error { return s.tries.refused }
 
 // Key returns the key by which gohbase chooses the region. In a reverse scan the start
 // row may be just after the end of that region, so Key returns s.route.

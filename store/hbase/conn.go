@@ -2,6 +2,7 @@ package hbase
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -186,6 +187,10 @@ func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Co
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case limited.Err() != nil:
+		if e := busyAnswer(err); e != nil {
+			err = fmt.Errorf("%w: %w for %v: %w", table.ErrUnavailable, table.ErrBusy, c.timeout, e)
+			break
+		}
 		c.suspect(cl)
 		err = fmt.Errorf("%w: no answer within %v", table.ErrUnavailable, c.timeout)
 	default:
@@ -195,7 +200,13 @@ func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Co
 }
 
 // send makes one raw call.
-func (cl *client) send(rpc hrpc.Call) (proto.Message, error) { return cl.raw.SendRPC(rpc) }
+func (cl *client) send(rpc hrpc.Call) (proto.Message, error) {
+	m, err := cl.raw.SendRPC(rpc)
+	if a, ok := rpc.(interface{ lastRefusal() error }); ok && errors.Is(err, context.DeadlineExceeded) && a.lastRefusal() != nil {
+		err = a.lastRefusal()
+	}
+	return m, err
+}
 
 // suspect records that a call on cl got no answer. It starts a goroutine that waits until the
 // cluster answers a probe. After that, all calls use a fresh client, because the old client may

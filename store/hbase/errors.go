@@ -3,10 +3,13 @@ package hbase
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/tsuna/gohbase"
 	"github.com/tsuna/gohbase/region"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -79,15 +82,41 @@ func classify(err error) error {
 	return e
 }
 
+// busy lists the exceptions with which a server refuses a call because it has too much to do. gohbase
+// repeats such a call until its context ends.
+var busy = []string{"RpcThrottlingException", "RegionTooBusyException", "CallQueueTooBigException"}
+
+// busyAnswer returns the exception in the error of a call if it is one of busy.
+func busyAnswer(err error) *serverError {
+	if e := parseServerError(err); e != nil && slices.Contains(busy, e.class) {
+		return e
+	}
+	return nil
+}
+
+// An attempts is a part of a call. It records the exception with which a server last refused the call
+// because it had too much to do. gohbase itself returns only that the context has ended.
+type attempts struct{ refused error }
+
+// SetQueueTime implements hrpc.RPCObserver.
+func (*attempts) SetQueueTime(time.Time) {}
+
+// SetSendTime implements hrpc.RPCObserver.
+func (*attempts) SetSendTime(time.Time) {}
+
+// OnComplete implements hrpc.RPCObserver. gohbase calls it after each attempt.
+func (a *attempts) OnComplete(_ proto.Message, err error, _ bool) {
+	if err != nil && busyAnswer(err) != nil {
+		a.refused = err
+	}
+}
+
+func (a *attempts) lastRefusal() error { return a.refused }
+
 func passes(err error, e *serverError) bool {
 	switch err.(type) {
 	case region.ServerError, region.RetryableError, region.NotServingRegionError:
 		return true
 	}
-	for _, class := range lasting {
-		if e.class == class {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(lasting, e.class)
 }

@@ -92,6 +92,7 @@ func (c *company) populate() {
 					description = fmt.Sprintf("has c001%d", j)
 				}
 				if err := c.addIn(tx, fmt.Sprintf("cn=person %04d,ou=people,%s", j, companySuffix), "description: "+description, fmt.Sprintf("title: %d. title", j),
+					fmt.Sprintf("uidNumber: %d", j), fmt.Sprintf("displayName: number %d", j), fmt.Sprintf("dnQualifier: %04d", j),
 					fmt.Sprintf("mail: person%d@example.com", j), "l: Berlin", "st: Berlin", "street: street", "postalCode: 10115"); err != nil {
 					return err
 				}
@@ -114,7 +115,7 @@ func (c *company) addIn(tx *write.Tx, name string, lines ...string) error {
 		return err
 	}
 	if !strings.HasPrefix(lines[0], "objectClass") {
-		lines = append(lines, "objectClass: inetOrgPerson", "sn: Person")
+		lines = append(lines, "objectClass: inetOrgPerson", "objectClass: extensibleObject", "sn: Person")
 	}
 	values := map[string][][]byte{}
 	for _, l := range lines {
@@ -145,7 +146,7 @@ func (c *company) search(s func() *state.Snapshot, f string) (found, calls, octe
 		calls, octets = c.traffic.Calls()-calls, c.traffic.Received(c.t)-octets
 		s.Close()
 	}
-	c.t.Logf("%s: %d found, %d calls, %d octets received", f, found, calls, octets)
+	c.t.Logf("%.60s: %d found, %d calls, %d octets received", f, found, calls, octets)
 	return found, calls, octets
 }
 
@@ -170,11 +171,24 @@ func TestOctets(t *testing.T) {
 		{"(&(sn=person)(description=*c001*))", newest, 3, 9, 30 << 10},
 		{"(mail=*7*77@example.com)", newest, 3, 6, 10 << 10},
 		{"(title=*99. title)", newest, 30, 6, 10 << 10},
-		{"(l=*)", newest, 3000, 14, 5800 << 10}, // the scan stops filtering,
+		{"(uidNumber>=2998)", newest, 2, 6, 15 << 10},
+		{"(&(uidNumber>=2000)(uidNumber<=2001))", newest, 2, 6, 15 << 10},
+		{"(displayName=*number 2222)", newest, 1, 6, 15 << 10},
+		{"(dnQualifier>=2998)", newest, 2, 6, 15 << 10},
+		{"(dnQualifier:caseIgnoreOrderingMatch:=0003)", staged, 3, 8, 20 << 10},
+		{"(destinationIndicator:caseExactMatch:=x)", newest, 0, 6, 15 << 10},
+		{"(&(description=*c001*)(!(uidNumber=7)))", newest, 2, 6, 15 << 10},
+		{"(l=*)", newest, 3000, 14, 7000 << 10}, // the scan stops filtering
+		// Filters that are too large for HBase's servers: only parts of them are sent, or none.
+		{"(description=*" + strings.Repeat("x", 10_000) + "*)", newest, 0, 14, 7000 << 10},
+		{"(displayName=*" + strings.Repeat("x", 10_000) + "*)", newest, 0, 14, 7000 << 10},
+		{"(description=*" + strings.Repeat("x*", 5_000) + ")", newest, 0, 14, 7000 << 10},
+		{"(|(description=has c0017)" + strings.Repeat("(description=y)", 1_000) + "(displayName=number 3))", newest, 2, 14, 7000 << 10},
+		{"(&(description=*c001*)" + strings.Repeat("(|(cn=person 0007)(uidNumber>=1000))", 100) + ")", newest, 3, 6, 15 << 10},
 	} {
 		found, calls, octets := c.search(x.of, x.filter)
 		if found != x.found || calls > x.calls || octets > x.octets {
-			t.Errorf("%s: %d found, want %d; %d calls, want at most %d; %d octets, want at most %d", x.filter, found, x.found, calls, x.calls, octets, x.octets)
+			t.Errorf("%.60s: %d found, want %d; %d calls, want at most %d; %d octets, want at most %d", x.filter, found, x.found, calls, x.calls, octets, x.octets)
 		}
 	}
 }

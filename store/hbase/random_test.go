@@ -63,7 +63,7 @@ func (w world) columns() table.ColumnRange {
 }
 
 func (w world) filter(depth int) table.Filter {
-	switch n := w.IntN(7); {
+	switch n := w.IntN(8); {
 	case depth > 0 && n == 0, depth > 0 && n == 1:
 		var list []table.Filter
 		for range w.IntN(4) {
@@ -81,6 +81,19 @@ func (w world) filter(depth int) table.Filter {
 			m.Parts = append(m.Parts, []byte(w.pick("a", "b", "bc", "x", "\xff", "\x00")))
 		}
 		return m
+	case n == 5:
+		v := table.HasValue{Family: w.family(), Qualifier: w.qualifier(), AtEnd: w.IntN(2) == 0}
+		if w.IntN(2) == 0 {
+			v.From = fmt.Append(nil, w.IntN(1000))
+		}
+		if w.IntN(2) == 0 {
+			v.To = fmt.Append(nil, w.IntN(1000))
+		}
+		if w.IntN(3) == 0 {
+			v.Prefix = []byte(w.pick("", "1", "12"))
+			v.Parts = [][]byte{[]byte(w.pick("", "1", "5"))}
+		}
+		return v
 	case n == 4:
 		m := table.KeyMatch{Prefix: []byte(w.pick("", "", "a", "b", "bé", "d"))}
 		for range w.IntN(3) {

@@ -288,6 +288,8 @@ func (sc *scanner) retreat(ctx context.Context, err error) bool {
 	lost := sc.open.id != 0
 	sc.open, sc.held = opened{}, nil
 	switch {
+	case errors.Is(err, table.ErrBusy):
+		return false
 	case lost && answered:
 		// The region was split or moved, the scanner was not used for too long, or an answer
 		// was lost. A new scanner begins behind the last whole row.

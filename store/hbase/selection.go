@@ -51,8 +51,12 @@ func (s span) seek() filter.Filter {
 
 // test returns the filter for one of several spans. The filter does not seek. If a filter
 // in a list of alternatives seeks, a reverse scan of the server misses columns.
-func (s span) test() filter.Filter {
+func (s span) test() *filter.List {
 	all := filter.NewList(filter.MustPassAll)
+	if q, ok := s.exact(); ok && !bytes.Equal(q, firstStored) {
+		all.AddFilters(qualifierIs(filter.Equal, q))
+		return all
+	}
 	if !bytes.Equal(s.from, firstStored) {
 		all.AddFilters(qualifierIs(filter.GreaterOrEqual, s.from))
 	}
@@ -63,8 +67,11 @@ func (s span) test() filter.Filter {
 }
 
 func qualifierIs(op filter.CompareType, q []byte) filter.Filter {
-	return filter.NewQualifierFilter(filter.NewCompareFilter(op,
-		filter.NewBinaryComparator(filter.NewByteArrayComparable(q))))
+	return filter.NewQualifierFilter(filter.NewCompareFilter(op, octets(q)))
+}
+
+func octets(b []byte) filter.Comparator {
+	return filter.NewBinaryComparator(filter.NewByteArrayComparable(b))
 }
 
 // isTombstone returns a filter that passes only the row tombstone.
@@ -216,8 +223,7 @@ func (sel *selection) spansFilter() filter.Filter {
 }
 
 func inFamily(f table.Family) filter.Filter {
-	return filter.NewFamilyFilter(filter.NewCompareFilter(filter.Equal,
-		filter.NewBinaryComparator(filter.NewByteArrayComparable([]byte{byte(f)}))))
+	return filter.NewFamilyFilter(filter.NewCompareFilter(filter.Equal, octets([]byte{byte(f)})))
 }
 
 func (sel *selection) setColumns(f filter.Filter) (err error) {

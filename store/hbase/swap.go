@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
 
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -69,7 +70,16 @@ func (t *Table) swap(ctx context.Context, row []byte, f table.Family, q, want []
 		if err != nil {
 			return err
 		}
-		ok, err = cl.CheckAndPut(p, familyName(f), string(storeQualifier(q)), want)
+		c, err := hrpc.NewCheckAndPutWithCompareType(p, familyName(f), string(storeQualifier(q)), want, pb.CompareType_EQUAL)
+		if err != nil {
+			return err
+		}
+		m, err := cl.send(&swapCall{CheckAndPut: c})
+		if r, is := m.(*pb.MutateResponse); is {
+			ok = r.GetProcessed()
+		} else if err == nil {
+			err = fmt.Errorf("answer to a CheckAndPut is a %T", m)
+		}
 		return err
 	})
 	return ok, err

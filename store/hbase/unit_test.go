@@ -2,15 +2,20 @@ package hbase
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tsuna/gohbase"
+	"github.com/tsuna/gohbase/hrpc"
 	"github.com/tsuna/gohbase/region"
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -272,10 +277,11 @@ func TestPuts(t *testing.T) {
 	}
 }
 
+func java(class, text string) error {
+	return errors.New("HBase Java exception " + class + ":\n" + class + ": " + text + "\n\tat org.apache.Stack.trace(Stack.java:1)\n")
+}
+
 func TestClassify(t *testing.T) {
-	java := func(class, text string) error {
-		return errors.New("HBase Java exception " + class + ":\n" + class + ": " + text + "\n\tat org.apache.Stack.trace(Stack.java:1)\n")
-	}
 	for _, c := range []struct {
 		err   error
 		is    error
@@ -295,6 +301,64 @@ func TestClassify(t *testing.T) {
 		}
 		if c.is == nil && (errors.Is(got, table.ErrUnavailable) || got.Error() != c.prose) {
 			t.Errorf("%v is %v", c.err, got)
+		}
+	}
+}
+
+// A busyServer refuses calls. Like gohbase, it returns no more than the end of the context for a single
+// call, and the last refusal for the calls of a batch.
+type busyServer struct {
+	gohbase.Client
+	refusal error
+}
+
+func (b busyServer) SendRPC(rpc hrpc.Call) (proto.Message, error) {
+	rpc.(hrpc.RPCObserver).OnComplete(nil, b.refusal, true)
+	<-rpc.Context().Done()
+	return nil, rpc.Context().Err()
+}
+
+func (b busyServer) SendBatch(ctx context.Context, calls []hrpc.Call) ([]hrpc.RPCResult, bool) {
+	<-ctx.Done()
+	return []hrpc.RPCResult{{Error: b.refusal}}, false
+}
+
+// TestBusy checks the error of calls that a server refuses until their deadline.
+func TestBusy(t *testing.T) {
+	for class, busy := range map[string]bool{
+		"quotas.RpcThrottlingException": true, "RegionTooBusyException": true, "CallQueueTooBigException": true, "PleaseHoldException": false,
+	} {
+		s := &Store{conn: &conn{timeout: 20 * time.Millisecond, log: slog.New(slog.DiscardHandler)}, tables: map[string]*shape{
+			"data": {families: []table.Family{'f'}}, "heads": {families: []table.Family{'f'}, unversioned: true}}}
+		s.conn.life, s.conn.end = context.WithCancel(t.Context())
+		s.conn.end() // no probes of the cluster
+		b := busyServer{refusal: java("org.apache.hadoop.hbase."+class, "wait 100ms")}
+		s.conn.client.Store(&client{Client: b, raw: b})
+		d := s.table("data")
+		for name, read := range map[string]func() error{
+			"get": func() error { _, err := d.Get(t.Context(), []byte("a"), table.Select{}); return err },
+			"many": func() error {
+				_, err := d.GetMany(t.Context(), [][]byte{[]byte("a"), []byte("b")}, table.Select{})
+				return err
+			},
+			"put": func() error {
+				return d.Apply(t.Context(), 1, []table.Mutation{{Row: []byte("a"), Cells: []table.Cell{{Family: 'f'}}}})
+			},
+			"swap": func() error {
+				_, err := s.table("heads").Swap(t.Context(), []byte("a"), 'f', nil, nil, []table.Cell{{Family: 'f', Value: []byte("v")}})
+				return err
+			},
+			"scan": func() error {
+				for _, err := range d.Scan(t.Context(), table.Range{}, table.Select{Filter: table.Has{Family: 'f', Qualifier: []byte("q")}}) {
+					return err
+				}
+				return nil
+			},
+		} {
+			err := read()
+			if !errors.Is(err, table.ErrUnavailable) || errors.Is(err, table.ErrBusy) != busy || busy && !strings.Contains(err.Error(), "Exception: wait 100ms") {
+				t.Errorf("%s, %s: %v", class, name, err)
+			}
 		}
 	}
 }

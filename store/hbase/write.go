@@ -166,6 +166,9 @@ func (t *Table) write(ctx context.Context, op string, n int, make func(context.C
 			calls = append(calls, c)
 		}
 		if n == 1 {
+			if m, ok := calls[0].(*hrpc.Mutate); ok {
+				calls[0] = &mutateCall{Mutate: m}
+			}
 			_, err := cl.send(calls[0])
 			return err
 		}

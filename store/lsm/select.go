@@ -165,6 +165,8 @@ func filterColumns(t *tableInfo, f table.Filter, dst []table.ColumnRange) (cols 
 		c = table.Column(f.Family, f.Qualifier)
 	case table.HasRange:
 		c = f.ColumnRange
+	case table.HasValue:
+		c = table.Column(f.Family, f.Qualifier)
 	case table.HasMatch:
 		c = table.ColumnPrefix(f.Family, f.Prefix)
 	default:

@@ -4,7 +4,8 @@ import "bytes"
 
 // A Filter selects rows by their keys and visible cells. It can test only conditions that
 // the stock filters of HBase decide correctly. For example, it can test that a column is
-// present, but not that a column is absent.
+// present, but not that a column is absent, nor that a value is not one that is given: HBase tests
+// all versions of a column, and an older version may pass.
 type Filter interface {
 	// Match reports whether a row matches. The row must contain the visible cells of all
 	// families that the filter names.
@@ -31,6 +32,18 @@ type (
 		Prefix []byte
 		Parts  [][]byte
 		AtEnd  bool
+	}
+	// HasValue matches if the row has exactly this column, and its value is not below From, not
+	// above To, and begins with Prefix. A nil bound is no bound. After Prefix the value must
+	// contain Parts in their order and without overlap. If AtEnd is set, the value must end with
+	// the last part.
+	HasValue struct {
+		Family    Family
+		Qualifier []byte
+		From, To  []byte
+		Prefix    []byte
+		Parts     [][]byte
+		AtEnd     bool
 	}
 	// KeyMatch matches if the row's key begins with Prefix, and after Prefix contains Parts in
 	// their order and without overlap.
@@ -71,6 +84,12 @@ func (f HasMatch) Match(r Row) bool {
 		}
 	}
 	return false
+}
+
+func (f HasValue) Match(r Row) bool {
+	c := r.Find(f.Family, f.Qualifier)
+	return c != nil && bytes.Compare(c.Value, f.From) >= 0 && (f.To == nil || bytes.Compare(c.Value, f.To) <= 0) &&
+		bytes.HasPrefix(c.Value, f.Prefix) && Contains(c.Value[len(f.Prefix):], f.Parts, f.AtEnd)
 }
 
 func (f KeyMatch) Match(r Row) bool {

@@ -352,6 +352,9 @@ var (
 	// ErrUnavailable: the store cannot be reached or cannot write now (an unreachable
 	// quorum, a deadline, a full disk). The error may be temporary.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrBusy: the store refuses calls because it has too many (a quota, a full queue), and did so
+	// until the deadline. ErrBusy is always returned together with ErrUnavailable.
+	ErrBusy = errors.New("store busy")
 	// ErrPending: the batch is not durable yet but may become durable (a full disk). Only
 	// the wait function of Batcher.Commit returns ErrPending, always together with
 	// ErrUnavailable.

@@ -50,6 +50,7 @@ var sentinels = []struct {
 	{partition.ErrBranches, op.UnwillingToPerform, "this must wait until all branches are merged or discarded"},
 	{partition.ErrRevision, op.UnwillingToPerform, "the state that was asked for is no longer kept, or not known here yet"},
 	{table.ErrTooLarge, op.AdminLimitExceeded, "a value is larger than the store takes"},
+	{table.ErrBusy, op.Busy, "the store has too much to do now: try again later"},
 	{table.ErrUnavailable, op.Unavailable, "the store is not available now"},
 	{table.ErrClosed, op.Unavailable, "the server is stopping"},
 	{auth.ErrLong, op.ConstraintViolation, "a password has at most 4096 octets"},

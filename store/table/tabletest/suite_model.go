@@ -178,6 +178,7 @@ func (f *fixture) compareFamilies(t *rapid.T, m *model, p string, v table.View, 
 		if !slices.Equal(families, []table.Family{'a', 'b'}) { // the history of c may be gone
 			any = append(any, table.Has{Family: 'c', Qualifier: []byte(rapid.SampledFrom(modelColumns).Draw(t, "has"))})
 		}
+		any = append(any, table.HasValue{Family: 'a', Qualifier: []byte(rapid.SampledFrom(modelColumns).Draw(t, "value of")), From: []byte("3"), To: []byte("6")})
 		filter = any
 	}
 	var want []string

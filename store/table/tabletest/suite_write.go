@@ -40,6 +40,10 @@ func testFilter(f *fixture) {
 		{"match", match(false, "e"), "4"},
 		{"match at the end", match(true, "d"), "4"},
 		{"match not", match(true, "e"), ""},
+		{"value", table.HasValue{Family: 'a', Qualifier: []byte("x"), From: []byte("2"), To: []byte("3")}, "23"},
+		{"value that contains", table.HasValue{Family: 'a', Qualifier: []byte("x"), Parts: [][]byte{[]byte("4")}, AtEnd: true}, "4"},
+		{"value that begins", table.HasValue{Family: 'c', Qualifier: []byte("cn"), Prefix: []byte("ann"), Parts: [][]byte{[]byte("smith")}}, "1"},
+		{"value not", table.HasValue{Family: 'c', Qualifier: []byte("cn"), Prefix: []byte("ann"), Parts: [][]byte{[]byte("n")}}, ""},
 		{"all", table.All{has('a', "x"), has('c', "cn")}, "124"},
 		{"any", table.Any{has('a', "y"), has('c', "sn")}, "23"},
 		{"all of none", table.All{}, "1234"},
@@ -87,7 +91,12 @@ func testFilterHidden(f *fixture) {
 	f.put(2, "row", "c:sn-")
 	f.put(3, "row", "c:cn=3")
 	f.put(4, "row", "!")
+	f.put(5, "row", "c:sn=5")
+	f.put(6, "row", "c:sn-")
 	sn := table.Has{Family: 'c', Qualifier: []byte("sn")}
+	value := func(v string) table.Filter {
+		return table.HasValue{Family: 'c', Qualifier: []byte("sn"), From: []byte(v), To: []byte(v)}
+	}
 	cn := table.Has{Family: 'c', Qualifier: []byte("cn")}
 	for _, x := range []struct {
 		view   table.View
@@ -99,6 +108,9 @@ func testFilterHidden(f *fixture) {
 		{hiding(4, 2, 4), sn, "row: a:x=1@1"},
 		{at(3), cn, "row: a:x=1@1"},
 		{hiding(4, 4), cn, "row: a:x=1@1"},
+		{at(1), value("1"), "row: a:x=1@1"},
+		{hiding(5, 2, 4, 5), value("1"), "row: a:x=1@1"}, // a newer version that is not visible does not match
+		{hiding(6, 4, 6), value("5"), "row: a:x=1@1"},
 	} {
 		f.wantScan(table.Range{}, table.Select{View: x.view, Filter: x.filter, Families: []table.Family{'a'}}, x.want)
 	}
