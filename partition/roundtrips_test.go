@@ -363,7 +363,7 @@ func TestListRoundTrips(t *testing.T) {
 						t.Errorf("%d found, want %d", found, c.found)
 					}
 					trips := int(time.Since(began) / roundTrip)
-					t.Logf("%d round trips", trips)
+					t.Logf("%s, %s, layout %s: %d round trips", c.filter, c.what, layout, trips)
 					if trips > c.most {
 						t.Errorf("%d sequential round trips, want at most %d", trips, c.most)
 					}

@@ -50,6 +50,11 @@ func run() error {
 	if err := sideBySide(&b, peers); err != nil {
 		return err
 	}
+	if *hbase {
+		if err := reads(&b); err != nil {
+			return err
+		}
+	}
 	if *benchTime != "0" {
 		if err := benchmarks(&b); err != nil {
 			return err
