@@ -47,8 +47,11 @@ func (t *Table) cuts(ctx context.Context) [][]byte {
 		return c.keys
 	}
 	all, err := s.places(ctx, t.name)
-	if err != nil {
+	if ctx.Err() != nil {
 		return nil
+	}
+	if err != nil {
+		s.conn.log.Debug("the regions of a table cannot be looked up", "table", string(t.full), "error", err)
 	}
 	c = cuts{at: time.Now()}
 	for _, p := range all {

@@ -329,7 +329,7 @@ func TestBusy(t *testing.T) {
 		"quotas.RpcThrottlingException": true, "RegionTooBusyException": true, "CallQueueTooBigException": true, "PleaseHoldException": false,
 	} {
 		s := &Store{conn: &conn{timeout: 20 * time.Millisecond, log: slog.New(slog.DiscardHandler)}, tables: map[string]*shape{
-			"data": {families: []table.Family{'f'}}, "heads": {families: []table.Family{'f'}, unversioned: true}}}
+			"data": {families: []table.Family{'f'}}, "heads": {families: []table.Family{'f'}, unversioned: true}}, cuts: map[string]cuts{"data": {at: time.Now()}}}
 		s.conn.life, s.conn.end = context.WithCancel(t.Context())
 		s.conn.end() // no probes of the cluster
 		b := busyServer{refusal: java("org.apache.hadoop.hbase."+class, "wait 100ms")}
