@@ -46,7 +46,7 @@ func root(m *cli.Main) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().String("config", "", "YAML `FILE` with the configuration")
 	root.AddCommand(
-		serveCommand(m),
+		serveCommand(m), devCommand(m),
 		initCommands{m}.root(),
 		importCommand(m),
 		exportCommand(m),

@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -29,4 +33,55 @@ When clients can connect, a line "ready URL..." is printed.`,
 	}))
 	c.Flags().BoolVar(&create, "create", false, "make the store if there is none")
 	return c
+}
+
+func devCommand(m *cli.Main) *cobra.Command {
+	var files []string
+	var url string
+	c := &cobra.Command{
+		Use:   "dev [--ldif FILE]... [--listen URL]",
+		Short: "Serve a directory that ends with the command, to try things on",
+		Long: `Serve a directory in a temporary folder, for tries and for the tests of programs. Everybody
+may read it, the administrator may write, and passwords may be anything. It begins with the
+entries of the files, or with dc=example,dc=com. When the command ends, everything is removed.`,
+		Example: `  ldapd dev --ldif people.ldif`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			m.Working = true
+			return dev(c.Context(), m, files, url)
+		},
+	}
+	c.Flags().StringArrayVar(&files, "ldif", nil, "`FILE` with entries; may be given several times")
+	c.Flags().StringVar(&url, "listen", "ldap://127.0.0.1:3890", "`URL` to serve; with the port 0, a free port")
+	return c
+}
+
+// dev imports files into a temporary store and serves it.
+func dev(ctx context.Context, m *cli.Main, files []string, url string) error {
+	dir, err := os.MkdirTemp("", "ldapd-dev")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	const admin, password = "cn=admin", "secret"
+	store, secret := filepath.Join(dir, "store"), filepath.Join(dir, "password")
+	if err := os.WriteFile(secret, []byte(password+"\n"), 0o600); err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		files = []string{filepath.Join(dir, "first.ldif")}
+		if err := os.WriteFile(files[0], []byte("dn: dc=example,dc=com\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	run := func(args ...string) error {
+		r := root(m)
+		r.SetArgs(args)
+		return r.ExecuteContext(ctx)
+	}
+	if err := run(slices.Concat([]string{"import", "--store", store, "--access", "open", "--password-policy", "none", "--log-level", "warn"}, files)...); err != nil {
+		return err
+	}
+	fmt.Fprintf(m.Stdout, "bind as %q with the password %q; Ctrl-C ends and removes the directory\n", admin, password)
+	return run("serve", "--store", store, "--listen", url, "--admin-dn", admin, "--admin-password-file", secret, "--log-level", "warn")
 }

@@ -305,6 +305,7 @@ func TestNotSampled(t *testing.T) {
 	want := `delete afterwards=true result=unavailable error "unavailable" below b7ad6b7169203331 of 0af7651916cd43dd8448eb211c80319c
 search result=success scope=base filter=(objectClass=*) entries=1 candidates=1 rows=0 below b7ad6b7169203331 of 0af7651916cd43dd8448eb211c80319c
   plan
+  read
 `
 	if got := c.trees(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
