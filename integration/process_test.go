@@ -165,6 +165,7 @@ func start(t testing.TB, as *syscall.Credential, args ...string) (*process, io.R
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(ldapd(t), args...), done: make(chan struct{})}
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, hbasetest.QuorumEnv+"=") })
+	p.cmd.Env = append(p.cmd.Env, "LDAPD_CONFIG=") // not what the machine has
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

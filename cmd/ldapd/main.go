@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/accesscmd"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 )
 
 func main() { os.Exit(run()) }
@@ -44,7 +45,7 @@ func root(m *cli.Main) *cobra.Command {
 	root.SetOut(m.Stdout)
 	root.SetErr(m.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.PersistentFlags().String("config", "", "YAML `FILE` with the configuration")
+	root.PersistentFlags().String("config", "", "YAML `FILE` with the configuration; without it and --store, "+config.DefaultFile+" if there is one")
 	root.AddCommand(
 		serveCommand(m), devCommand(m),
 		initCommands{m}.root(),

@@ -74,6 +74,7 @@ func dev(ctx context.Context, m *cli.Main, files []string, url string) error {
 			return err
 		}
 	}
+	m.Env = append(m.Env, config.FileEnv+"=") // not what the machine has
 	run := func(args ...string) error {
 		r := root(m)
 		r.SetArgs(args)

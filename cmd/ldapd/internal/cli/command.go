@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,5 +119,5 @@ func (m *Main) Sources(c *cobra.Command) config.Sources {
 		}
 	}
 	file, _ := c.Flags().GetString("config")
-	return config.Sources{File: file, Env: m.Env, Flags: given}
+	return config.Sources{File: cmp.Or(file, config.FileOf(m.Env, given["store"] != nil)), Env: m.Env, Flags: given}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -67,7 +68,7 @@ func split(k Key, s string) []string {
 func readEnv(env []string) (l layer, mistakes []*Error) {
 	for _, e := range env {
 		name, s, _ := strings.Cut(e, "=")
-		if !strings.HasPrefix(name, "LDAPD_") {
+		if !strings.HasPrefix(name, "LDAPD_") || name == FileEnv {
 			continue
 		}
 		k := keyOfEnv(name)
@@ -78,6 +79,34 @@ func readEnv(env []string) (l layer, mistakes []*Error) {
 		l = append(l, value{k.Name, split(*k, s), name})
 	}
 	return l, mistakes
+}
+
+// FileEnv is the variable with the name of the file of a command without --config.
+const FileEnv = "LDAPD_CONFIG"
+
+// DefaultFile is the file of a command without --config that names no store either, if there is
+// no variable FileEnv.
+const DefaultFile = "/etc/ldapd/ldapd.yaml"
+
+// FileOf returns the name of the file of a command without --config, or "". The argument store
+// reports whether the command line names a store.
+func FileOf(env []string, store bool) string {
+	for _, e := range slices.Backward(env) {
+		name, s, _ := strings.Cut(e, "=")
+		if name == FileEnv {
+			return s
+		}
+		store = store || name == "LDAPD_STORE"
+	}
+	if store {
+		return ""
+	}
+	f, err := os.Open(DefaultFile)
+	if err != nil {
+		return "" // the machine has none, or it is not for this user
+	}
+	f.Close()
+	return DefaultFile
 }
 
 func keyOfEnv(name string) *Key {
