@@ -63,7 +63,6 @@ test-long:
 	$(GO) test ./store/txn -run '^TestBranchCrash' -branch-crashes 200 -hbase-crashes 200 -parallel 6 -timeout 2h
 	$(GO) test ./store/hbase -run 'TestConformance|TestRandom' -rapid.checks 300 -queries 10000 -timeout 2h
 	$(GO) test ./store/txn/model -long -timeout 4h
-	$(GO) test ./tools/ldaptest -othermodule
 	$(GO) test ./directory/account -run GuessesAreBounded -histories 1000000 -timeout 1h
 	$(GO) test ./directory -run CodesAreUsedOnce -codes 100000 -timeout 2h
 	$(GO) test ./integration -run TestLockoutOnHBase -lockout 10m -timeout 1h
