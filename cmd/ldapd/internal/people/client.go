@@ -19,6 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
+	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // A client does a task over a connection.
@@ -43,29 +44,42 @@ func (m *commands) run(ctx context.Context, c *config.Config, mode cli.Mode, t *
 	return t.do(ctx, conn, m.Stdout, m.Stderr)
 }
 
-// onStore does a task on the partition of a job, by a server whose only connection is in memory.
+// onStore does a task on the partition of a job.
 func onStore(ctx context.Context, w *cli.Work, t task) error {
-	password := rand.Text()
-	o := directory.Options{Admin: w.Signer, AdminPassword: password}
-	if t.Generated {
-		o.Listed = func([]byte) bool { return false } // a random password is in no list of known passwords
-	}
-	d, err := directory.New(w.Partition, o)
+	conn, stop, err := t.connect(ctx, w.Partition, w.Signer)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer stop()
+	return t.do(ctx, conn, w.Stdout, w.Stderr)
+}
+
+// connect returns a connection in memory to a server of a partition, bound as the administrator.
+func (t *task) connect(ctx context.Context, p *partition.Partition, admin string) (*ldap.Conn, func(), error) {
+	password := rand.Text()
+	o := directory.Options{Admin: admin, AdminPassword: password}
+	if t.Generated {
+		o.Listed = func([]byte) bool { return false } // a random password is in no list of known passwords
+	}
+	d, err := directory.New(p, o)
+	if err != nil {
+		return nil, nil, err
+	}
 	s := server.New(serving.Handler{Directory: d}, server.Options{Logger: slog.New(slog.DiscardHandler)})
-	defer func() { _ = s.Shutdown(context.WithoutCancel(ctx)) }()
 	near, far := net.Pipe()
 	go s.ServeConn(far)
 	conn := ldap.NewConn(near, false)
 	conn.Start()
-	defer conn.Close()
-	if err := conn.Bind(w.Signer, password); err != nil {
-		return err
+	stop := func() {
+		conn.Close()
+		_ = s.Shutdown(context.WithoutCancel(ctx))
+		d.Close()
 	}
-	return t.do(ctx, conn, w.Stdout, w.Stderr)
+	if err := conn.Bind(admin, password); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return conn, stop, nil
 }
 
 func (t *task) do(ctx context.Context, conn *ldap.Conn, out, notes io.Writer) error {
@@ -116,7 +130,7 @@ type found struct {
 	account *control.AccountUsable
 }
 
-// search returns the entries that a search finds.
+// search returns the entries that a search finds, in the order of their names.
 func (c *client) search(base string, scope int, filter string, attributes ...string) (all []found, err error) {
 	r := c.SearchAsync(c.ctx, ldap.NewSearchRequest(base, scope, ldap.NeverDerefAliases, 0, 0, false, filter, attributes,
 		[]ldap.Control{ldap.NewControlString(control.OIDAccountUsable, false, "")}), 64)
@@ -136,6 +150,7 @@ func (c *client) search(base string, scope int, filter string, attributes ...str
 		}
 		all = append(all, f)
 	}
+	slices.SortFunc(all, func(a, b found) int { return strings.Compare(a.DN, b.DN) })
 	return all, r.Err()
 }
 

@@ -17,8 +17,8 @@ func (c *client) group(attributes ...string) (*found, error) {
 
 func (c *client) addGroup() error {
 	name, p := c.Names[0], &c.People
-	if strings.ContainsAny(name, "=,") {
-		return &config.Error{Text: fmt.Sprintf("%q: give the new group's name, not a DN: people.groups says where it is added", name)}
+	if err := checkNew(name, "people.groups"); err != nil {
+		return err
 	}
 	r := ldap.NewAddRequest("cn="+ldap.EscapeDN(name)+","+c.below(p.Groups), nil)
 	there, err := c.group("1.1")
@@ -113,7 +113,7 @@ func (c *client) addMembers() error {
 	}
 	if err := c.Modify(r); err != nil {
 		if ldap.IsErrorWithCode(err, ldap.LDAPResultAttributeOrValueExists) {
-			return fmt.Errorf("%s: is a member already, so nothing was changed: %w", g.DN, err)
+			return fmt.Errorf("%s: some of these are members already, so nothing was changed: %w", g.DN, err)
 		}
 		return c.failed(g.DN, err)
 	}

@@ -14,15 +14,16 @@ import (
 
 // number completes a new user for Unix machines.
 func (c *client) number(v *values) error {
+	group, err := c.groupNumber()
+	if err != nil {
+		return err
+	}
 	n, err := c.nextNumber()
 	if err != nil {
 		return err
 	}
-	group := n
-	if c.GID != "" {
-		if group, err = c.groupNumber(); err != nil {
-			return err
-		}
+	if group == "" {
+		group = n
 	}
 	v.add("objectClass", "posixAccount")
 	if v.index("cn") < 0 {
@@ -35,8 +36,11 @@ func (c *client) number(v *values) error {
 	return nil
 }
 
-// groupNumber returns the number that --gid means: itself, or the number of a group.
+// groupNumber returns the number that --gid means: itself, or the number of a group; "" without --gid.
 func (c *client) groupNumber() (string, error) {
+	if c.GID == "" {
+		return "", nil
+	}
 	if _, err := strconv.ParseUint(c.GID, 10, 31); err == nil {
 		return c.GID, nil
 	}

@@ -13,8 +13,8 @@ import (
 
 func (c *client) addUser() error {
 	name, p := c.Names[0], &c.People
-	if strings.ContainsAny(name, "=,") {
-		return &config.Error{Text: fmt.Sprintf("%q: give the new user's name, not a DN: people.users says where it is added", name)}
+	if err := checkNew(name, "people.users"); err != nil {
+		return err
 	}
 	place, attribute := p.Users, p.UserName
 	if c.Service {
@@ -50,10 +50,18 @@ func (c *client) addUser() error {
 	return c.sayPassword()
 }
 
+// checkNew checks the name of a new user or group.
+func checkNew(name, key string) error {
+	if name != strings.TrimSpace(name) || name == "" || strings.ContainsAny(name, "=,") {
+		return &config.Error{Text: fmt.Sprintf("%q: give a name, not a DN, without spaces at its ends: %s says where the entry is added", name, key)}
+	}
+	return nil
+}
+
 // newUser returns the attributes of a new user.
 func (c *client) newUser(name, attribute string) *values {
 	v := &values{}
-	cn := c.CN
+	cn := strings.TrimSpace(c.CN)
 	if cn == "" {
 		cn = name
 	}
