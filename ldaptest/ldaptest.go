@@ -84,7 +84,7 @@ func Text(text string) Option {
 	}
 }
 
-// TLS gives the server a certificate for localhost and 127.0.0.1. It then serves SecureURL, and
+// TLS adds a certificate for localhost and 127.0.0.1. The server then serves SecureURL, and
 // StartTLS at URL.
 func TLS() Option { return func(o *options) { o.secure = true } }
 

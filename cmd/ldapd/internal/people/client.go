@@ -38,7 +38,10 @@ func (m *commands) run(ctx context.Context, c *config.Config, mode cli.Mode, t *
 	}
 	conn, err := m.remote.Dial()
 	if err != nil {
-		return err
+		if e, ok := err.(*ldap.Error); ok {
+			err = e.Err // it has no result of the server
+		}
+		return fmt.Errorf("no connection to %s: %w", m.remote.URL, err)
 	}
 	defer conn.Close()
 	return t.do(ctx, conn, m.Stdout, m.Stderr)

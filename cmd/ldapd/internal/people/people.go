@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -287,6 +288,9 @@ func (m *commands) ready(c *config.Config) error {
 		return &config.Error{Text: "say where: --url URL and --bind DN for a running server, or --store STORE"}
 	case r.URL == "":
 		return nil
+	}
+	if scheme, rest, _ := strings.Cut(r.URL, "://"); rest == "" || !slices.Contains([]string{"ldap", "ldaps", "ldapi"}, scheme) {
+		return &config.Error{Where: "--url", Text: fmt.Sprintf("%q is not ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH", r.URL)}
 	}
 	if m.authority != "" {
 		var err error
