@@ -12,7 +12,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/accountlog"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -117,7 +116,7 @@ func (a *Accounts) Enable(ctx context.Context, name dn.DN) error {
 // Reset sets a new password and returns it. It also sets pwdReset. If no policy applies to the
 // account, or if the policy sets pwdMustChange, the user must then change the password.
 func (a *Accounts) Reset(ctx context.Context, name dn.DN) (string, error) {
-	generated := password.Generate()
+	generated := auth.Generate()
 	err := a.modify(ctx, name, false, change(op.ModReplace, "userPassword", string(generated)), change(op.ModReplace, "pwdReset", "TRUE"))
 	return string(generated), err
 }

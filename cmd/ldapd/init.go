@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/certs"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
@@ -113,9 +112,8 @@ type questions struct {
 
 func (m initCommands) questions(c *cobra.Command) *questions {
 	q := &questions{out: m.Stderr, stdin: m.Stdin, given: func(flag string) bool { return c.Flags().Changed(flag) }}
-	if f, ok := m.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		q.in = bufio.NewReader(f)
-		q.hide = func(prompt string) (string, error) { return ask(m.Main, int(f.Fd()), prompt) }
+	if m.Interactive() {
+		q.in, q.hide = bufio.NewReader(m.Stdin), m.AskHidden
 	}
 	return q
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/accesscmd"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/people"
 )
 
 func main() { os.Exit(run()) }
@@ -78,6 +79,7 @@ func root(m *cli.Main) *cobra.Command {
 		backupCommands{m}.root(), promoteCommands{m}.root(),
 		versionCommand(m),
 	)
+	root.AddCommand(people.Commands(m)...)
 	return root
 }
 
@@ -87,5 +89,5 @@ var jobs = append(cli.Jobs{
 	viewListJob, viewShowJob, viewRebuildJob, branchJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accountJob, logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
-	migrateJob, compareJob,
+	migrateJob, compareJob, people.Job,
 }, accesscmd.Jobs...)

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
@@ -43,7 +40,7 @@ administrator's password file or authPassword.`,
 }
 
 func passwd(ctx context.Context, m *cli.Main, out io.Writer, scheme string, scram bool) error {
-	password, err := readPassword(m)
+	password, err := m.NewPassword()
 	if err != nil {
 		return err
 	}
@@ -69,34 +66,4 @@ func passwd(ctx context.Context, m *cli.Main, out io.Writer, scheme string, scra
 	sayReadable(out, m.Stderr)
 	_, err = fmt.Fprintf(out, "%s\n", bytes.Join(lines, []byte("\n")))
 	return err
-}
-
-func readPassword(m *cli.Main) (string, error) {
-	if f, ok := m.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return askPassword(m, int(f.Fd()))
-	}
-	line, err := bufio.NewReader(m.Stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	return strings.TrimRight(line, "\r\n"), nil
-}
-
-func askPassword(m *cli.Main, fd int) (string, error) {
-	first, err := ask(m, fd, "New password: ")
-	if err != nil {
-		return "", err
-	}
-	second, err := ask(m, fd, "Once more: ")
-	if err == nil && first != second {
-		err = errors.New("these were two different passwords")
-	}
-	return first, err
-}
-
-func ask(m *cli.Main, fd int, prompt string) (string, error) {
-	fmt.Fprint(m.Stderr, prompt)
-	b, err := term.ReadPassword(fd)
-	fmt.Fprintln(m.Stderr)
-	return string(b), err
 }

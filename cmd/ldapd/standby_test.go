@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	people   = flag.Int("people", 2000, "entries of TestStandbyFigures")
+	persons  = flag.Int("people", 2000, "entries of TestStandbyFigures")
 	rate     = flag.Int("rate", 300, "commits a second of TestStandbyFigures")
 	loadTime = flag.Duration("load", 4*time.Second, "how long TestStandbyFigures reads, and then commits")
 )
@@ -156,7 +156,7 @@ func (s *served) reads(done func() bool) (p99 time.Duration, n int) {
 	var took []time.Duration
 	for !done() {
 		begun := time.Now()
-		if _, err := description(c, person(rand.IntN(*people))); err != nil {
+		if _, err := description(c, person(rand.IntN(*persons))); err != nil {
 			s.Fatal(err)
 		}
 		took = append(took, time.Since(begun))
@@ -180,7 +180,7 @@ func (h *home) writePeople() string {
 	}
 	w := bufio.NewWriter(file)
 	fmt.Fprint(w, "dn: dc=example,dc=com\nobjectClass: domain\ndc: example\n\ndn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\nou: people\n\n")
-	for n := range *people {
+	for n := range *persons {
 		fmt.Fprintf(w, "dn: %s\nobjectClass: inetOrgPerson\nuid: p%d\ncn: Person %d\nsn: S%d\nmail: p%d@example.com\nemployeeNumber: %d\n\n", person(n), n, n, n%5000, n, n)
 	}
 	if err := w.Flush(); err != nil {
@@ -226,7 +226,7 @@ func (p *pace) write(s *served, writers int, until func() bool) *sync.WaitGroup 
 			every := time.Second * time.Duration(writers) / time.Duration(*rate)
 			for next := time.Now(); !until(); next = next.Add(every) {
 				time.Sleep(time.Until(next))
-				name, text := person(1+rand.IntN(*people-1)), strconv.Itoa(rand.Int())
+				name, text := person(1+rand.IntN(*persons-1)), strconv.Itoa(rand.Int())
 				if w == 0 {
 					name, text = person(0), strconv.Itoa(len(p.acked))
 				}
@@ -319,7 +319,7 @@ func TestStandbyFigures(t *testing.T) {
 	}
 	begun := time.Now()
 	h.run("import", "--store", h.path("store"), "--suffix", "dc=example,dc=com", h.writePeople())
-	t.Logf("import of %d entries: %v", *people, time.Since(begun).Round(time.Millisecond))
+	t.Logf("import of %d entries: %v", *persons, time.Since(begun).Round(time.Millisecond))
 
 	s := h.serve("a", "--store", h.path("store"), "--archive-to", h.path("archive"), "--archive-lag", "500ms")
 	s.await("cache is warm", time.Hour)
@@ -350,8 +350,8 @@ func TestStandbyFigures(t *testing.T) {
 	t.Logf("%d reads beside a base: p99 %v, %.2f times as much; the base took %v, %d MB", n, beside, float64(beside)/float64(alone), time.Duration(took.Load()).Round(time.Millisecond), h.size("archive")>>20)
 
 	c := s.dial()
-	for range *people / 100 {
-		if err := describe(c, person(rand.IntN(*people)), "changed"); err != nil {
+	for range *persons / 100 {
+		if err := describe(c, person(rand.IntN(*persons)), "changed"); err != nil {
 			t.Fatal(err)
 		}
 	}

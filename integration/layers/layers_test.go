@@ -37,14 +37,14 @@ var order = strings.Fields(`
 	directory/internal/write directory
 	ldap/server cmd/ldapd/internal/status cmd/ldapd/internal/tracing
 	cmd/ldapd/internal/certs cmd/ldapd/internal/config cmd/ldapd/internal/handoff cmd/ldapd/internal/wallclock
-	cmd/ldapd/internal/cli cmd/ldapd/internal/serving cmd/ldapd/internal/accesscmd cmd/ldapd
+	cmd/ldapd/internal/cli cmd/ldapd/internal/serving cmd/ldapd/internal/accesscmd cmd/ldapd/internal/people cmd/ldapd
 `)
 
 // rooms are the folders at the top, in the same order: a room imports only rooms before it.
 var rooms = strings.Fields("dn schema filter store ldap master tree index partition directory tools cmd")
 
 // aside are packages that only tests may import.
-var aside = []string{"cmd/hbase-dev", "store/table/tabletest", "directory/auth/authtest", "store/lsm/lsmtest", "store/hbase/hbasetest", "ldap/server/certstest", "integration/isolation", "integration/layers", "store/txn/model", "ldap/wire/wiretest", "integration", "deploy/packages", "bench/figures"}
+var aside = []string{"cmd/hbase-dev", "store/table/tabletest", "directory/auth/authtest", "store/lsm/lsmtest", "store/hbase/hbasetest", "ldap/server/certstest", "integration/isolation", "integration/layers", "store/txn/model", "ldap/wire/wiretest", "ldaptest", "integration", "deploy/packages", "bench/figures"}
 
 func TestImportsGoUp(t *testing.T) {
 	seen := map[string]bool{}

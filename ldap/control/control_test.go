@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
@@ -25,6 +26,8 @@ var parsers = map[string]func([]byte) (any, error){
 	"ParseAssertion":            untyped(control.ParseAssertion),
 	"ParseDereference":          untyped(control.ParseDereference),
 	"ParseReadEntry":            untyped(control.ParseReadEntry),
+	"ParseEntryRead":            untyped(control.ParseEntryRead),
+	"ParseAccountUsable":        untyped(control.ParseAccountUsable),
 	"ParseProxiedAuthorization": untyped(control.ParseProxiedAuthorization),
 	"ParseSessionTracking":      untyped(control.ParseSessionTracking),
 	"ParseSubentries":           untyped(control.ParseSubentries),
@@ -78,6 +81,12 @@ var examples = []example{
 
 	{"ParseReadEntry", "\x30\x00", control.ReadEntry{Attributes: []string{}}},
 	{"ParseReadEntry", "\x30\x07\x04\x02cn\x04\x01+", control.ReadEntry{Attributes: []string{"cn", "+"}}},
+
+	{"ParseEntryRead", "\x64\x13\x04\x04cn=x\x30\x0b\x30\x09\x04\x01n\x31\x04\x04\x0217", control.EntryRead{"n": {"17"}}},
+
+	{"ParseAccountUsable", "\x80\x01\x3c", control.AccountUsable{Usable: true, Expires: time.Minute}},
+	{"ParseAccountUsable", "\x80\x01\xff", control.AccountUsable{Usable: true, Expires: -time.Second}},
+	{"ParseAccountUsable", "\xa1\x0c\x80\x01\xff\x82\x01\xff\x83\x01\x02\x84\x01\x3c", control.AccountUsable{Inactive: true, Expired: true, Grace: new(2), Unlock: new(time.Minute)}},
 
 	{"ParseProxiedAuthorization", "", control.ProxiedAuthorization{}},
 	{"ParseProxiedAuthorization", "dn:cn=Fred", control.ProxiedAuthorization{AuthzID: "dn:cn=Fred"}},
@@ -200,6 +209,7 @@ func TestEncode(t *testing.T) {
 		value interface{ Encode() []byte }
 		want  string
 	}{
+		{control.ReadEntry{Attributes: []string{"cn", "+"}}, "\x30\x07\x04\x02cn\x04\x01+"},
 		{control.PagedResults{}, "\x30\x05\x02\x01\x00\x04\x00"},
 		{control.PagedResults{Size: 7, Cookie: []byte("c")}, "\x30\x06\x02\x01\x07\x04\x01c"},
 		{control.SortResponse{}, "\x30\x03\x0a\x01\x00"},

@@ -123,3 +123,30 @@ func (a AccountUsable) Encode() []byte {
 	}
 	return ber.Close(b, 0)
 }
+
+// ParseAccountUsable parses the value of a response.
+func ParseAccountUsable(value []byte) (a AccountUsable, err error) {
+	r := ber.NewReader(value)
+	if r.At(ber.Context(0)) {
+		a.Usable, a.Expires = true, time.Duration(r.Int(ber.Context(0)))*time.Second
+		r.End()
+		return a, r.Err()
+	}
+	more := r.Enter(ber.Context(1) | ber.Constructed)
+	for i, is := range []*bool{&a.Inactive, &a.Reset, &a.Expired} {
+		if t := ber.Context(byte(i)); r.At(t) {
+			*is = r.Bool(t)
+		}
+	}
+	if t := ber.Context(3); r.At(t) {
+		grace := int(r.Int(t))
+		a.Grace = &grace
+	}
+	if t := ber.Context(4); r.At(t) {
+		unlock := time.Duration(r.Int(t)) * time.Second
+		a.Unlock = &unlock
+	}
+	r.Leave(more)
+	r.End()
+	return a, r.Err()
+}

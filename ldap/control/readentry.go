@@ -23,3 +23,35 @@ func ParseReadEntry(value []byte) (e ReadEntry, err error) {
 	err = parse(value, func(r *ber.Reader) { e.Attributes = parseStrings(r) })
 	return e, err
 }
+
+// Encode returns the value of a request.
+func (e ReadEntry) Encode() []byte {
+	b := ber.Open(nil, ber.Sequence)
+	for _, a := range e.Attributes {
+		b = ber.AppendString(b, ber.OctetString, a)
+	}
+	return ber.Close(b, 0)
+}
+
+// EntryRead is the value of a response: an entry without its name.
+type EntryRead map[string][]string
+
+// ParseEntryRead parses the value of a response.
+func ParseEntryRead(value []byte) (EntryRead, error) {
+	r, e := ber.NewReader(value), EntryRead{}
+	entry := r.Enter(ber.Application(4) | ber.Constructed)
+	r.Bytes(ber.OctetString)
+	list := r.Enter(ber.Sequence)
+	for r.More() {
+		attribute := r.Enter(ber.Sequence)
+		name := string(r.Bytes(ber.OctetString))
+		values := r.Enter(ber.Set)
+		e[name] = parseStrings(&r)
+		r.Leave(values)
+		r.Leave(attribute)
+	}
+	r.Leave(list)
+	r.Leave(entry)
+	r.End()
+	return e, r.Err()
+}

@@ -1,7 +1,7 @@
 package write
 
 import (
-	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
+	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
@@ -29,7 +29,7 @@ func Keep(req *request.Request, m *op.Message) (transaction.Operation, error) {
 	if r, ok := m.Request.(*op.Extended); ok {
 		p, err := givenPassword(req, r.Value)
 		if err == nil && p.New == nil {
-			o.Generated = password.Generate()
+			o.Generated = auth.Generate()
 			req.Response.Value = control.PasswordModifyResult{Generated: o.Generated}.Encode()
 		}
 		return o, err

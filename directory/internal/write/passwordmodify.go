@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
+	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/accountcheck"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/identify"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/password"
@@ -64,7 +65,7 @@ func planPasswordModify(ctx context.Context, req *request.Request, value []byte,
 	}
 	if p.New == nil {
 		if prepared.generated == nil {
-			prepared.generated = password.Generate()
+			prepared.generated = auth.Generate()
 		}
 		p.New = prepared.generated
 	}

@@ -58,6 +58,7 @@ type Config struct {
 	GracePeriod      time.Duration
 	Status           string // URL of the status listener, or "" for none
 	Trace            Trace
+	People           People
 	AcceptClock      bool // set by a flag, for one run; not a key
 	Test             Test
 
@@ -236,6 +237,7 @@ func (r *reader) config() *Config {
 		Status:      r.statusURL("status.listen"),
 		Trace:       r.traces(),
 		GracePeriod: r.duration("grace-period"),
+		People:      r.people(),
 		Test:        Test{InFlight: r.duration("test.in-flight"), Clock: r.offset("test.clock")},
 		Limits: Limits{
 			PerUser:     r.perUser(),

@@ -223,7 +223,7 @@ func (s *serving) publish(ctx context.Context) (stop func() error, err error) {
 
 // answer serves clients until ctx ends or a listener fails.
 func (s *serving) answer(ctx context.Context) error {
-	srv := server.New(handler{s.directory}, s.front.options)
+	srv := server.New(Handler{s.directory}, s.front.options)
 	s.watch.metrics.SetLoad(srv.Load)
 	r := &reloader{serving: s, current: s.config, server: srv}
 	defer inBackground(r.serve)()
@@ -278,10 +278,11 @@ func (f *fence) lost() error {
 	return nil
 }
 
-// handler adapts a Directory to package server, which package directory does not import.
-type handler struct{ *directory.Directory }
+// Handler adapts a Directory to package server, which package directory does not import.
+type Handler struct{ *directory.Directory }
 
-func (h handler) NewSession(c *server.ConnInfo) server.Session {
+// NewSession begins a session on a connection.
+func (h Handler) NewSession(c *server.ConnInfo) server.Session {
 	return h.Directory.NewSessionIn(c.Branch, c)
 }
 
