@@ -13,7 +13,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 # As releases are built: what is tested is what is released, and no C is compiled.
 export CGO_ENABLED = 0
 
-.PHONY: build run test test-go cases test-long simulation race race-short lint bench versus figures fuzz suites findings hbase hbase-stop clean
+.PHONY: build run test test-go cases test-long simulation race race-short lint bench versus figures fuzz suites findings hbase hbase-stop hbase-versions clean
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
 
@@ -86,9 +86,9 @@ bench:
 versus:
 	$(GO) run ./bench/figures -versus $(REV) $(FIGURES)
 
-# docs/performance.md: beside slapd, and with HBASE=1 on HBase. FIGURES has flags: make figures FIGURES='-people 1000 -for 1s'
+# docs/performance.md: beside slapd, and with HBASE=1 (or a version) on HBase. FIGURES has flags: make figures FIGURES='-people 1000 -for 1s'
 figures:
-	$(GO) run ./bench/figures $(if $(HBASE),-hbase) $(FIGURES)
+	$(if $(filter 1,$(HBASE)),HBASE= )$(GO) run ./bench/figures $(if $(HBASE),-hbase) $(FIGURES)
 
 # FUZZTIME=10m make fuzz
 fuzz:
@@ -107,6 +107,12 @@ hbase:
 
 hbase-stop:
 	$(GO) run ./cmd/hbase-dev stop -dir .hbase
+
+# One version by HBASE: HBASE=2.4.18 make test. The table of docs/hbase.md has what was run.
+HBASES = 2.4.18 2.5.13-hadoop3 2.6.4-hadoop3 3.0.0-alpha-4
+hbase-versions:
+	@for v in $(HBASES); do echo "HBase $$v"; \
+	HBASE=$$v $(GO) test ./store/hbase -run 'Conformance|Split|Snapshot|Random|Compact' -timeout 40m || exit 1; done
 
 clean:
 	rm -rf bin

@@ -8,7 +8,8 @@
 # 3. HBase 3.0.0-beta-1: the same method reads it as 0, 0. No cell is in this range, so every such Get and
 #    Scan has an empty answer and no error, also those of hbase:meta with which the client finds regions.
 #
-# A Go program on gohbase therefore finds no table on HBase 3 (ldapd neither: docs/hbase.md).
+# A Go program on gohbase therefore finds no table on HBase 3. What ldapd does about it is in
+# docs/decisions/0054-hbase-client.md.
 #
 # Seen on 2026-11-28 with Go 1.26.8 and Java 17. It needs go, mvn and java. It fails if one of the three changes.
 set -eu

@@ -133,7 +133,7 @@ func (s *Store) places(ctx context.Context, name string) ([]place, error) {
 func (s *Store) placesIn(ctx context.Context, from, to string) (all []place, err error) {
 	err = s.conn.do(ctx, "look up regions in", metaTable, func(ctx context.Context, cl *client) error {
 		all = nil
-		scan, err := hrpc.NewScanRange(ctx, metaTable, []byte(from), []byte(to), hrpc.Families(map[string][]string{"info": nil}))
+		scan, err := hrpc.NewScanRange(ctx, metaTable, []byte(from), []byte(to), allTime, hrpc.Families(map[string][]string{"info": nil}))
 		if err != nil {
 			return err
 		}

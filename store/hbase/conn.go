@@ -14,6 +14,7 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -113,10 +114,9 @@ type lines struct {
 	open   map[*line]struct{}
 }
 
-// A line is one connection. It embeds the TCP connection itself, because gohbase writes
-// from several goroutines and relies on writev.
+// A line is one connection.
 type line struct {
-	*net.TCPConn
+	alltime.Conn
 	of *lines
 }
 
@@ -129,12 +129,11 @@ func (n *line) Close() error {
 }
 
 func (l *lines) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, network, addr)
+	c, err := alltime.Dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	tcp, ok := c.(*net.TCPConn)
+	tcp, ok := c.(alltime.Conn)
 	if !ok {
 		return c, nil
 	}

@@ -241,11 +241,15 @@ func prebuilt(f filter.Filter) (filter.Filter, error) {
 	return builtFilter{p}, err
 }
 
+// allTime is the option of every Get and Scan that has no other time range. Without it gohbase sends an empty range, in
+// which HBase 3 finds nothing.
+var allTime = hrpc.TimeRangeUint64(0, math.MaxInt64)
+
 // options returns the options of a Get or Scan. The call returns at most depth versions
 // of each column. If limit is not zero, it returns at most limit cells of each family.
 func (sel *selection) options(depth, limit int) []func(hrpc.Call) error {
-	opts := make([]func(hrpc.Call) error, 0, 6)
-	opts = append(opts, hrpc.MaxVersions(uint32(depth)))
+	opts := make([]func(hrpc.Call) error, 0, 7)
+	opts = append(opts, hrpc.MaxVersions(uint32(depth)), allTime)
 	if sel.families != nil {
 		opts = append(opts, hrpc.Families(sel.families))
 	}

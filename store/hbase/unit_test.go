@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tsuna/gohbase"
 	"github.com/tsuna/gohbase/hrpc"
+	"github.com/tsuna/gohbase/pb"
 	"github.com/tsuna/gohbase/region"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
@@ -279,6 +281,32 @@ func TestPuts(t *testing.T) {
 
 func java(class, text string) error {
 	return errors.New("HBase Java exception " + class + ":\n" + class + ": " + text + "\n\tat org.apache.Stack.trace(Stack.java:1)\n")
+}
+
+// HBase 3 finds nothing in an empty range.
+func TestTimeRange(t *testing.T) {
+	for _, c := range []struct {
+		sel      selection
+		from, to uint64
+	}{
+		{selection{}, 0, math.MaxInt64},
+		{selection{view: upTo(7)}, 0, 8},
+		{selection{view: upTo(math.MaxInt64)}, 0, math.MaxInt64},
+		{selection{after: 7}, 8, math.MaxInt64},
+	} {
+		g, err := hrpc.NewGet(context.Background(), []byte("t"), []byte("r"), c.sel.options(1, 0)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.SetRegion(region.NewInfo(1, nil, []byte("t"), []byte("t,,1.x."), nil, nil))
+		req, ok := g.ToProto().(*pb.GetRequest)
+		if !ok {
+			t.Fatalf("a Get is a %T", g.ToProto())
+		}
+		if r := req.Get.TimeRange; r.GetFrom() != c.from || r.GetTo() != c.to {
+			t.Errorf("%+v: the range is %v, want [%d, %d)", c.sel, r, c.from, c.to)
+		}
+	}
 }
 
 func TestClassify(t *testing.T) {

@@ -2,7 +2,7 @@
 // ([Start]). People who want to try things on a store use the command cmd/hbase-dev,
 // which `make hbase` runs.
 //
-// Maven downloads the jars once and keeps them in the user's cache folder. At most two
+// Maven downloads the jars of a version (see [VersionEnv]) once and keeps them in the user's cache folder. At most two
 // test processes on the machine have instances, because a JVM is heavy and packages are
 // tested in parallel. The kernel kills a JVM when its test process dies for any reason.
 //

@@ -1,6 +1,7 @@
 package hbasetest
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -13,13 +14,21 @@ import (
 	"time"
 )
 
-// pom specifies the HBase version that tests and development use.
+// VersionEnv is the environment variable with the HBase version that tests and development use, as Maven
+// names it: 2.4.18, or 2.5.13-hadoop3.
+const VersionEnv = "HBASE"
+
+const defaultVersion = "2.6.4-hadoop3"
+
+func version() string { return cmp.Or(os.Getenv(VersionEnv), defaultVersion) }
+
+// pom specifies the jars of a version.
 //
 //go:embed pom.xml
 var pom []byte
 
-// version is the name of the folder of the jars. It changes when the pom does.
-const version = "2.6.4-hadoop3-bare"
+// folder returns the name of the folder of the version's jars. It changes when the pom does.
+func folder() string { return version() + "-bare" }
 
 // Needs returns an error that says what the machine lacks to run HBase, or nil.
 func Needs() error {
@@ -50,7 +59,7 @@ func jarDir() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, version)
+	dir := filepath.Join(cache, folder())
 	_, err = os.Stat(filepath.Join(dir, "complete"))
 	return filepath.Join(dir, "lib"), err
 }
@@ -74,7 +83,7 @@ func Jars(ctx context.Context) (string, error) {
 	defer f.Close()
 	dir, err := jarDir()
 	if err != nil {
-		if dir, err = fetch(ctx, filepath.Join(cache, version)); err != nil {
+		if dir, err = fetch(ctx, filepath.Join(cache, folder())); err != nil {
 			return "", err
 		}
 	}
@@ -93,9 +102,9 @@ func fetch(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, "mvn", "-B", "-ntp", "-q", "-f", filepath.Join(dir, "pom.xml"),
-		"dependency:copy-dependencies", "-DoutputDirectory="+lib)
+		"-Dhbase="+version(), "dependency:copy-dependencies", "-DoutputDirectory="+lib)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("mvn could not fetch the jars of HBase: %w\n%s", err, out)
+		return "", fmt.Errorf("mvn could not fetch the jars of HBase %s: %w\n%s", version(), err, out)
 	}
 	return lib, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
 }

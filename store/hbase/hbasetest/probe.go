@@ -11,6 +11,8 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 	"github.com/tsuna/gohbase/pb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
 )
 
 // probeTable is the table that Probe creates and does not delete.
@@ -41,7 +43,7 @@ func Probe(ctx context.Context, quorum string) error {
 	if err != nil && !strings.Contains(err.Error(), "TableExistsException") {
 		return fmt.Errorf("creating a table: %w", err)
 	}
-	c := gohbase.NewClient(quorum, quiet)
+	c := gohbase.NewClient(quorum, quiet, gohbase.RegionDialer(alltime.Dial))
 	defer c.Close()
 	put, err := hrpc.NewPutStr(ctx, probeTable, "r", map[string]map[string][]byte{"f": {"q": []byte("v")}})
 	if err != nil {
