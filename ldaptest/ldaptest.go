@@ -10,13 +10,15 @@
 package ldaptest
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +31,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
 	"github.com/seed-4dac0d86/ldapd/ldap/server/certstest"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -46,6 +49,8 @@ type Server struct {
 
 	t         testing.TB
 	options   options
+	records   []record
+	contexts  []string // the naming contexts: names of records that are below no other
 	partition *partition.Partition
 	directory *directory.Directory
 	server    *server.Server
@@ -104,36 +109,41 @@ func Start(t testing.TB, with ...Option) *Server {
 		certificate := ca.Server()
 		s.options.certificate, s.CA, s.SecureURL = &certificate, ca.WriteCA(t.TempDir()), "ldaps://127.0.0.1:0"
 	}
-	s.start()
 	t.Cleanup(s.stop)
+	if err := s.start(); err != nil {
+		t.Fatalf("ldaptest: %v", err)
+	}
 	return s
 }
 
-// Reset makes the directory what it was after Start, at the same URLs. Open connections end, so
-// clients must connect again.
+// Reset makes the entries what they were after Start, in one transaction. Connections stay, and so does
+// what was added to the schema.
 func (s *Server) Reset() {
 	s.t.Helper()
-	s.stop()
-	s.start()
-}
-
-func (s *Server) start() {
-	s.t.Helper()
-	if err := s.open(); err != nil {
+	if err := s.fill(context.Background()); err != nil {
 		s.t.Fatalf("ldaptest: %v", err)
 	}
 }
 
-func (s *Server) open() (err error) {
+func (s *Server) start() (err error) {
 	ctx, quiet := context.Background(), slog.New(slog.DiscardHandler)
 	if s.partition, err = partition.Open(ctx, tabletest.NewMem(), partition.Options{Create: true, Schema: schema.Core(), Log: quiet}); err != nil {
 		return err
 	}
-	s.BaseDN = ""
 	for _, text := range s.options.text {
-		if err := s.load(ctx, text); err != nil {
+		if err := s.read(text); err != nil {
 			return err
 		}
+	}
+	if len(s.contexts) == 0 {
+		return errors.New("the files have no entries")
+	}
+	if err := onlineschema.AddSuffixes(ctx, s.partition, s.contexts); err != nil {
+		return err
+	}
+	s.BaseDN = s.contexts[0]
+	if err := s.fill(ctx); err != nil {
+		return err
 	}
 	if s.directory, err = directory.New(s.partition, directory.Options{
 		Admin: s.BindDN, AdminPassword: s.Password, Passwords: auth.New(0, authtest.Cheap), Log: quiet}); err != nil {
@@ -178,17 +188,21 @@ func (s *Server) stop() {
 	if s.partition != nil {
 		_ = s.partition.Close(context.Background())
 	}
-	s.server, s.listeners, s.directory, s.partition = nil, nil, nil, nil
 }
 
-// load adds the entries of a text by one commit.
-func (s *Server) load(ctx context.Context, from source) error {
+// A record is an entry of a source.
+type record struct {
+	from string
+	*ldif.Record
+}
+
+// read reads the entries of a source.
+func (s *Server) read(from source) error {
 	in, err := from.in()
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	var records []*ldif.Record
 	for r, err := range ldif.NewReader(in, ldif.Options{}).Records() {
 		if err != nil {
 			return fmt.Errorf("%s: %w", from.name, err)
@@ -199,46 +213,42 @@ func (s *Server) load(ctx context.Context, from source) error {
 		if r.Change != nil {
 			return fmt.Errorf("%s:%d: only entries and changetype: add can be loaded", from.name, r.Line)
 		}
-		records = append(records, r)
+		s.records = append(s.records, record{from.name, r})
+		below := func(context string) bool {
+			return strings.HasSuffix(strings.ToLower(","+r.DN), strings.ToLower(","+context))
+		}
+		if !slices.ContainsFunc(s.contexts, below) {
+			s.contexts = append(s.contexts, r.DN)
+		}
 	}
-	if err := s.addContexts(ctx, records); err != nil {
-		return fmt.Errorf("%s: %w", from.name, err)
-	}
-	_, err = write.Update(ctx, s.partition, partition.By{Name: s.BindDN}, func(tx *partition.Tx) error {
-		for _, r := range records {
+	return nil
+}
+
+// fill replaces all entries by those that were read.
+func (s *Server) fill(ctx context.Context) error {
+	_, err := write.Update(ctx, s.partition, partition.By{Name: s.BindDN}, func(tx *partition.Tx) error {
+		for _, context := range s.contexts {
+			name, err := dn.Parse(context)
+			if err != nil {
+				return err
+			}
+			var e *catalog.Error
+			if _, _, err := tx.DeleteTree(ctx, name, math.MaxInt); err != nil && (!errors.As(err, &e) || e.Problem != catalog.NoSuchEntry) {
+				return err
+			}
+		}
+		for _, r := range s.records {
 			name, err := dn.Parse(r.DN)
 			if err == nil {
 				_, err = tx.Add(ctx, name, r.Attributes, true)
 			}
 			if err != nil {
-				return fmt.Errorf("%s:%d: %s: %w", from.name, r.Line, r.DN, err)
+				return fmt.Errorf("%s:%d: %s: %w", r.from, r.Line, r.DN, err)
 			}
 		}
 		return nil
 	})
 	return err
-}
-
-// addContexts makes the names of those records naming contexts that are below no naming context.
-func (s *Server) addContexts(ctx context.Context, records []*ldif.Record) error {
-	var contexts []string
-	for _, r := range records {
-		isBelow := func(context string) bool {
-			return strings.HasSuffix(strings.ToLower(","+r.DN), strings.ToLower(","+context))
-		}
-		below := s.BaseDN != "" && isBelow(s.BaseDN)
-		for _, c := range contexts {
-			below = below || isBelow(c)
-		}
-		if !below {
-			contexts = append(contexts, r.DN)
-		}
-	}
-	if len(contexts) == 0 {
-		return nil
-	}
-	s.BaseDN = cmp.Or(s.BaseDN, contexts[0])
-	return onlineschema.AddSuffixes(ctx, s.partition, contexts)
 }
 
 // A handler adapts a Directory to package server.

@@ -101,6 +101,31 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// TestReset changes everything through a connection that stays.
+func TestReset(t *testing.T) {
+	srv := ldaptest.Start(t)
+	c := dial(t, srv.URL)
+	if err := c.Bind(srv.BindDN, srv.Password); err != nil {
+		t.Fatal(err)
+	}
+	const more = "ou=more,dc=example,dc=com"
+	for range 2 {
+		add := ldap.NewAddRequest(more, nil)
+		add.Attribute("objectClass", []string{"organizationalUnit"})
+		if err := c.Add(add); err != nil {
+			t.Fatal(err)
+		}
+		srv.Reset()
+	}
+	if err := c.Del(ldap.NewDelRequest(srv.BaseDN, nil)); err != nil { // no entry is left below it
+		t.Fatal(err)
+	}
+	srv.Reset()
+	if r, err := c.Search(ldap.NewSearchRequest(srv.BaseDN, ldap.ScopeWholeSubtree, 0, 0, 0, false, "(objectClass=*)", nil, nil)); err != nil || len(r.Entries) != 1 {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
 // TestBeside checks that servers beside each other share nothing.
 func TestBeside(t *testing.T) {
 	for i := range 8 {
