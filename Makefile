@@ -112,7 +112,7 @@ hbase-stop:
 HBASES = 2.4.18 2.5.13-hadoop3 2.6.4-hadoop3 3.0.0-alpha-4
 hbase-versions:
 	@for v in $(HBASES); do echo "HBase $$v"; \
-	HBASE=$$v $(GO) test ./store/hbase -run 'Conformance|Split|Snapshot|Random|Compact' -timeout 40m || exit 1; done
+	HBASE=$$v $(GO) test ./store/hbase -run 'Conformance|Split|Snapshot|Random|Compact|Scan' -timeout 40m || exit 1; done
 
 clean:
 	rm -rf bin

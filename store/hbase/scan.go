@@ -351,6 +351,9 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 		}
 		return nil
 	})
+	if err == nil && sc.open.id != 0 && alreadyClosed(resp) {
+		return call, resp, &serverError{"ScannerClosed", "the region server has closed the scanner"}
+	}
 	if err == nil {
 		for _, m := range resp.GetScanMetrics().GetMetrics() {
 			if m.GetName() == "ROWS_SCANNED" {
@@ -363,6 +366,11 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 	}
 	return call, resp, err
 }
+
+// alreadyClosed reports whether resp answers a call of a scanner that the server had closed before. It happens
+// when gohbase repeats a call whose answer was lost. Servers without HBASE-28595 then answer as if the region had no
+// more rows, and the lost answer's rows would be missing. All other answers say whether the region has more.
+func alreadyClosed(resp *pb.ScanResponse) bool { return resp.MoreResultsInRegion == nil }
 
 // follow notes whether the server keeps the scanner of a call. The server closes a scanner at the
 // end of its region.

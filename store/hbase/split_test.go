@@ -220,7 +220,8 @@ func TestScanCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = cl.send(&scanCall{Scan: c, route: left.route, seq: left.seq}); err == nil {
+	m, err := cl.send(&scanCall{Scan: c, route: left.route, seq: left.seq})
+	if resp, ok := m.(*pb.ScanResponse); err == nil && !(ok && alreadyClosed(resp)) {
 		t.Error("the scanner is still open")
 	}
 }
