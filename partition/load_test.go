@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // stores are the engines for tests of loads: an engine that loads sorted tables, and an
@@ -42,11 +44,18 @@ func eachStore(t *testing.T, f func(t *testing.T, p *partition.Partition, s tabl
 	}
 }
 
+// begun begins a load. It waits while a branch that was discarded is being removed.
 func begun(t testing.TB, p *partition.Partition) *load.Loader {
 	t.Helper()
-	l, err := load.Load(context.Background(), p, load.Options{By: partition.By{Name: "cn=loader"}, FirstSuffix: true, Folder: t.TempDir()})
-	must(t, err)
-	return l
+	for {
+		l, err := load.Load(context.Background(), p, load.Options{By: partition.By{Name: "cn=loader"}, FirstSuffix: true, Folder: t.TempDir()})
+		if errors.Is(err, txn.ErrBranches) && len(p.DB.Branches()) == 0 {
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		must(t, err)
+		return l
+	}
 }
 
 func loadAdd(l *load.Loader, dn string, lines ...string) error {
