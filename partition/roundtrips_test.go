@@ -288,7 +288,7 @@ func TestWalkRoundTrips(t *testing.T) {
 		must(t, m.Step(ctx))
 		search("ou=people", "(description=none)", 0, 5) // a scan of all entries
 		search("ou=people", "(title=p3)", 100, 11)
-		search("ou=few", "(title=p3)", 4, 17)           // a walk that knows the leaves
+		search("ou=few", "(title=p3)", 4, 17)            // a walk that knows the leaves
 		search("ou=leaves", "(description=none)", 0, 10) // a scan of the children
 	})
 }
