@@ -122,19 +122,32 @@ func unescapeSubstring(b []byte) []byte {
 func Pieces(assertion []byte) iter.Seq2[Piece, []byte] {
 	return func(yield func(Piece, []byte) bool) {
 		for len(assertion) > 0 {
-			n, w := binary.Uvarint(assertion[1:])
-			piece := assertion[1+w:][:n]
-			if !yield(Piece(assertion[0]), piece) {
+			kind, piece, rest, ok := cutPiece(assertion)
+			if !ok || !yield(kind, piece) {
 				return
 			}
-			assertion = assertion[1+w+int(n):]
+			assertion = rest
 		}
 	}
 }
 
+// cutPiece cuts the first piece off an assertion. It returns false if the assertion is malformed.
+func cutPiece(assertion []byte) (kind Piece, piece, rest []byte, ok bool) {
+	n, w := binary.Uvarint(assertion[1:])
+	if w <= 0 || n > uint64(len(assertion)-1-w) {
+		return 0, nil, nil, false
+	}
+	rest = assertion[1+w:]
+	return Piece(assertion[0]), rest[:n], rest[n:], true
+}
+
 func matchSubstrings(key, assertion []byte) bool {
-	ok := true
-	for kind, piece := range Pieces(assertion) {
+	for len(assertion) > 0 {
+		kind, piece, rest, ok := cutPiece(assertion)
+		if !ok {
+			return false
+		}
+		assertion = rest
 		switch kind {
 		case Initial:
 			key, ok = bytes.CutPrefix(key, piece)

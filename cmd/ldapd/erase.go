@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
@@ -85,8 +83,7 @@ func (m eraseCommands) readValue() (string, error) {
 
 // confirmErasure prints what would be erased, and asks the user for confirmation.
 func (m eraseCommands) confirmErasure(ctx context.Context, c *config.Config, a eraseArgs) error {
-	in, ok := m.Stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
+	if !m.Interactive() {
 		return &config.Error{Where: "--yes", Text: "there is no terminal to ask on whether to erase it for good: say --yes"}
 	}
 	a.Dry = true
@@ -94,7 +91,7 @@ func (m eraseCommands) confirmErasure(ctx context.Context, c *config.Config, a e
 		return err
 	}
 	fmt.Fprint(m.Stderr, "Erase it for good? (yes or no) ")
-	answer, err := bufio.NewReader(in).ReadString('\n')
+	answer, err := bufio.NewReader(m.Stdin).ReadString('\n')
 	if err == nil && strings.TrimSpace(answer) != "yes" {
 		err = fmt.Errorf("nothing was erased")
 	}

@@ -226,9 +226,9 @@ func define(c *catalog.Catalog, name *dn.Name, e *entry.Entry) (*Definition, err
 }
 
 // keyOf returns the key of a definition. A change of the schema, an erasure, or a new
-// version of the normal forms changes the key too, and on a shared store a new division into lanes.
-// The attributes that a list shows are
-// not part of the key, because they are read from the entries.
+// version of the normal forms changes the key too, and on a shared store a new division into
+// lanes. The attributes that a list shows are not part of the key, because they are read from the
+// entries.
 func keyOf(c *catalog.Catalog, values map[string][]string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %d %d", schema.Version(), c.Subschema.Since, erasures(c))

@@ -12,8 +12,8 @@ import (
 var none = []*schema.AttributeType{}
 
 // A lane is one of the parts into which entries are divided by the first octet of their
-// ids: a range of the rows of the table master. The servers of a shared store may work on different lanes at the same time. An
-// embedded store has one lane.
+// ids: a range of the rows of the table master. The servers of a shared store may work on
+// different lanes at the same time. An embedded store has one lane.
 type lane struct{ number, of int }
 
 // sharedLanes is the number of lanes of a shared store. It must be a power of two that is not above 256.

@@ -68,15 +68,15 @@ func (f *finder) selectRows(ctx context.Context, above entry.ID) table.Select {
 // scan tests all rows in a range of the tree, and offers the entries in scope. All of them are below
 // the entry above.
 func (f *finder) scan(ctx context.Context, rows table.Range, above entry.ID) {
-	if f.scanRows(ctx, index.Continue(rows, f.q.After), above) {
+	if f.scanRows(ctx, index.Continue(rows, f.q.After), f.selectRows(ctx, above)) {
 		f.flush(ctx)
 	}
 }
 
 // scanRows is scan without the last flush. It returns false if the search must stop.
-func (f *finder) scanRows(ctx context.Context, rows table.Range, above entry.ID) bool {
+func (f *finder) scanRows(ctx context.Context, rows table.Range, sel table.Select) bool {
 	test := newRowTest(f.q.Filter)
-	for row, err := range f.s.Reader.Scan(ctx, f.s.Partition.Tree, rows, f.selectRows(ctx, above)) {
+	for row, err := range f.s.Reader.Scan(ctx, f.s.Partition.Tree, rows, sel) {
 		if err != nil {
 			f.fail(err)
 			return false
@@ -217,8 +217,9 @@ func (f *finder) prefersWalk(ctx context.Context) bool {
 
 // walk walks a subtree depth first. It offers each entry before the entries below it.
 func (f *finder) walk(ctx context.Context) {
-	w := walker{f: f, test: newRowTest(f.q.Filter), sel: f.selectRows(ctx, f.q.Base)}
+	w := walker{f: f, test: newRowTest(f.q.Filter), leaves: f.selectRows(ctx, f.q.Base)}
 	// A walk also needs the rows that do not match: entries below them may match.
+	w.sel = w.leaves
 	w.sel.Filter = nil
 	w.sel.MaxRows = ChildrenPage
 	if f.q.Scope == op.WholeSubtree && len(f.q.After) == 0 {
@@ -238,9 +239,10 @@ func (f *finder) walk(ctx context.Context) {
 
 // A walker contains the state of a walk.
 type walker struct {
-	f    *finder
-	test rowTest
-	sel  table.Select
+	f      *finder
+	test   rowTest
+	sel    table.Select // of a page of children
+	leaves table.Select // of children without children
 	// path is the remaining path to the position at which a walk is resumed. It consists
 	// of rows of the tree: the rows of the ancestors of the last result, below the base,
 	// and the row of that result.
@@ -334,7 +336,7 @@ func (w *walker) walkChildren(ctx context.Context, parent entry.ID, below *catal
 		rows = index.Continue(rows, at)
 	}
 	if leaves {
-		return w.f.scanRows(ctx, rows, w.f.q.Base)
+		return w.f.scanRows(ctx, rows, w.leaves)
 	}
 	for {
 		page, err := w.page(ctx, rows)

@@ -284,8 +284,8 @@ func (f *finder) consider(ctx context.Context, c index.Candidate, err error) boo
 	return !in || f.offer(ctx, c)
 }
 
-// narrow removes the candidates that are not in scope from the batch. It reads their parents in one
-// call.
+// narrow removes the candidates that are not in scope from the batch. It reads their parents, which
+// their names need too, in one call.
 func (f *finder) narrow(ctx context.Context) error {
 	if f.s.Cached || f.s.Items != nil {
 		var parents []entry.ID
