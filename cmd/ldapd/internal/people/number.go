@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-ldap/ldap/v3"
 
@@ -60,19 +61,21 @@ func (c *client) groupNumber() (string, error) {
 // result (RFC 4525, 4527). Numbers that other clients have given to entries are passed over.
 func (c *client) nextNumber() (string, error) {
 	source := "cn=numbers," + c.base
-	for {
+	for made := false; ; {
 		r := ldap.NewModifyRequest(source, []ldap.Control{
 			ldap.NewControlString(control.OIDPostRead, true, string(control.ReadEntry{Attributes: []string{"nextNumber"}}.Encode()))})
 		r.Increment("nextNumber", "1")
 		answer, err := c.ModifyWithResult(r)
 		switch {
-		case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject):
+		case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject) && !made:
 			if err := c.addSource(source); err != nil {
 				return "", err
 			}
+			made = true
 			continue
-		case ldap.IsErrorWithCode(err, ldap.LDAPResultBusy):
-			continue // others took numbers at other servers
+		case ldap.IsErrorWithCode(err, ldap.LDAPResultBusy) && c.ctx.Err() == nil:
+			time.Sleep(busyPause) // others took numbers at other servers
+			continue
 		case err != nil:
 			return "", c.failed(source, err)
 		}
@@ -90,6 +93,9 @@ func (c *client) nextNumber() (string, error) {
 		}
 	}
 }
+
+// busyPause is the time between two attempts to take a number.
+const busyPause = 20 * time.Millisecond
 
 // incremented returns the value of nextNumber after a modify.
 func incremented(answer *ldap.ModifyResult) (int, error) {
