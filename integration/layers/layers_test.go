@@ -35,13 +35,14 @@ var order = strings.Fields(`
 	directory/internal/bind directory/internal/render directory/internal/delivery directory/internal/virtual
 	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch
 	directory/internal/write directory
+	web
 	ldap/server cmd/ldapd/internal/status cmd/ldapd/internal/tracing
 	cmd/ldapd/internal/certs cmd/ldapd/internal/config cmd/ldapd/internal/handoff cmd/ldapd/internal/wallclock
 	cmd/ldapd/internal/cli cmd/ldapd/internal/serving cmd/ldapd/internal/accesscmd cmd/ldapd/internal/people cmd/ldapd
 `)
 
 // rooms are the folders at the top, in the same order: a room imports only rooms before it.
-var rooms = strings.Fields("dn schema filter store ldap master tree index partition directory tools cmd")
+var rooms = strings.Fields("dn schema filter store ldap master tree index partition directory tools web cmd")
 
 // aside are packages that only tests may import.
 var aside = []string{"cmd/hbase-dev", "store/table/tabletest", "directory/auth/authtest", "store/lsm/lsmtest", "store/hbase/hbasetest", "ldap/server/certstest", "integration/isolation", "integration/layers", "store/txn/model", "ldap/wire/wiretest", "ldaptest", "integration", "deploy/packages", "bench/figures"}
