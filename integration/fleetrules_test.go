@@ -53,7 +53,7 @@ func TestRulesOnHBase(t *testing.T) {
 	store := storeKinds[1].make(t)
 	mustRun(t, "import", "--store", store, "--suffix", suffix, example, ruledLDIF(t))
 	x := newRuled(t, newFleet(t, store))
-	x.disturb(*ruledTime, 2*historiesLease, x.clients(3*servers)...)
+	x.disturb(*ruledTime, 2*historiesLease, x.enough, x.clients(3*servers)...)
 	x.report()
 	x.end()
 }
@@ -107,10 +107,10 @@ func (x *ruled) report() {
 	x.t.Helper()
 	x.t.Logf("%d changes of rules and groups, of %d the outcome was unknown at first; %d versions of rules; %d requests, and %d more without an answer; during %d the rules did not change",
 		x.changes.done.Load(), x.changes.unknown.Load(), x.floor.Load(), x.requests.done.Load(), x.requests.unknown.Load(), x.exact.Load())
-	if min(x.floor.Load(), x.exact.Load()) < 1 {
-		x.t.Error("want at least one change of the rules, and one request during which they did not change")
-	}
 }
+
+// enough reports whether the rules have changed, and did not change during some request.
+func (x *ruled) enough() bool { return min(x.floor.Load(), x.exact.Load()) > 0 }
 
 // The method "rules" returns the change that puts a version of the rules in force. If open is
 // not set, no rule shows carLicense.

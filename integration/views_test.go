@@ -59,7 +59,7 @@ func TestViewsOnHBase(t *testing.T) {
 			clients = append(clients, x.client(n, x.change))
 		}
 	}
-	x.disturb(*viewsTime, 15*time.Second, clients...)
+	x.disturb(*viewsTime, 15*time.Second, func() bool { return x.done.Load() > 0 }, clients...)
 	x.t.Log(x.awaitKept())
 	x.fleet.end()
 	slices.Sort(x.took)

@@ -33,6 +33,7 @@ func runScripts(t *testing.T, dir string) {
 		Dir: dir,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("LONG", strings.Repeat("long", 30)) // longer than the path of a Unix socket may be
+			e.Setenv("GOGC", os.Getenv("GOGC"))
 			e.Setenv("LDAPD_CONFIG", "")                 // not what the machine has
 			e.Setenv("LDAPD_ACCESS", "open")             // most scripts read as the anonymous identity
 			return nil
