@@ -73,7 +73,7 @@ func repeat(head, part, tail string, n int) string {
 	return head + strings.Repeat(part, max(1, n/len(part))) + tail
 }
 
-const inputSize = 32 << 10
+const inputSize = 16 << 10
 
 // texts are texts of about n octets that parsers and rules may find costly.
 var texts = map[string]func(n int) string{

@@ -33,6 +33,7 @@ var stampSeed = flag.Uint64("stamp-seed", 0, "the seed of TestStampsModel")
 // entries that changed since a time with scans, in the newest state and in states of the past, and
 // page by page while the history goes on.
 func TestStampsModel(t *testing.T) {
+	t.Parallel()
 	seed := *stampSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
@@ -42,7 +43,9 @@ func TestStampsModel(t *testing.T) {
 		ctx := context.Background()
 		m := &stampModel{t: t, r: rand.New(rand.NewPCG(seed, 1)), second: time.Second}
 		o := partition.Options{Create: true, Schema: tagged, Txn: txn.Options{Poll: time.Millisecond, SecretAge: time.Nanosecond, Now: m.now}}
+		steps := 400
 		if _, ok := s.(table.Batcher); !ok {
+			steps = 150
 			m.second = time.Millisecond // leases end in real time, so the clock must not be faster
 		}
 		p, err := partition.Open(ctx, s, o)
@@ -54,7 +57,7 @@ func TestStampsModel(t *testing.T) {
 			must(t, add(t, p, ou, "objectClass: organizationalUnit"))
 		}
 		m.p = p
-		for range 400 {
+		for range steps {
 			m.step(ctx)
 			if t.Failed() {
 				t.FailNow()

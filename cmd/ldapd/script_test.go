@@ -34,8 +34,8 @@ func runScripts(t *testing.T, dir string) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("LONG", strings.Repeat("long", 30)) // longer than the path of a Unix socket may be
 			e.Setenv("GOGC", os.Getenv("GOGC"))
-			e.Setenv("LDAPD_CONFIG", "")                 // not what the machine has
-			e.Setenv("LDAPD_ACCESS", "open")             // most scripts read as the anonymous identity
+			e.Setenv("LDAPD_CONFIG", "")     // not what the machine has
+			e.Setenv("LDAPD_ACCESS", "open") // most scripts read as the anonymous identity
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"ldap": ldapCommand, "waitfor": waitForCommand, "waitbind": waitBindCommand, "waitfind": waitFindCommand, "waitadd": waitAddCommand, "hangup": hangupCommand, "status": statusCommand, "freeport": freePortCommand, "damage": damageCommand, "utf16": utf16Command},

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-var crashes = flag.Int("crashes", 60, "how often TestCrashes kills the process")
+var crashes = flag.Int("crashes", 30, "how often TestCrashes kills the process")
 
 // child is the environment variable that makes the test binary run as the process that
 // TestCrashes kills.
