@@ -39,10 +39,10 @@ docs/accounts.md.`,
 var accountActions = []struct {
 	verb, short string
 	use         cli.Mode
-	do          func(ctx context.Context, w *cli.Work, a *directory.Accounts, name dn.DN) error
+	do          func(ctx context.Context, w *cli.Work, a *directory.Accounts, name dn.DN) error // nil: see doAccount
 }{
-	{"show", "Print the policy, the password's age, failures and state of an account", cli.ReadOnly, showAccount},
-	{"policy", "Print which password policy applies to an entry, and why", cli.ReadOnly, showPolicy},
+	{"show", "Print the policy, the password's age, failures and state of an account", cli.ReadOnly, nil},
+	{"policy", "Print which password policy applies to an entry, and why", cli.ReadOnly, nil},
 	{"unlock", "Delete the failures that lock an account", cli.ReadWrite,
 		func(ctx context.Context, _ *cli.Work, a *directory.Accounts, name dn.DN) error {
 			return a.Unlock(ctx, name)
@@ -61,34 +61,38 @@ var accountActions = []struct {
 type accountArgs struct {
 	Verb, Name, Issuer string
 	End                bool
+	Format             cli.Format
 }
 
 var accountJob = cli.NewJob("account", doAccount)
 
 func (m accountCommands) action(verb, short string, use cli.Mode) *cobra.Command {
+	a := accountArgs{Verb: verb}
 	c := m.Command(&cobra.Command{
-		Use:     verb + " --store STORE DN",
+		Use:     verb + " --store STORE NAME",
 		Short:   short,
-		Example: "  ldapd account " + verb + " --store ./data uid=jdoe,ou=people,dc=example,dc=com",
+		Long:    short + ". NAME is a DN, or\nthe uid or mail of the entry.",
+		Example: "  ldapd account " + verb + " --store ./data jdoe",
 		Args:    cobra.ExactArgs(1),
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return m.do(ctx, c, use, accountArgs{Verb: verb, Name: args[0]})
+		a.Name = args[0]
+		return m.do(ctx, c, use, a)
 	})
 	if use == cli.ReadWrite {
 		return cli.Accepts(c)
 	}
-	return c
+	return a.Format.AddTo(c)
 }
 
 func (m accountCommands) totp() *cobra.Command {
 	a := accountArgs{Verb: "totp"}
 	c := cli.Accepts(m.Command(&cobra.Command{
-		Use:   "totp --store STORE [--issuer NAME] [--end] DN",
+		Use:   "totp --store STORE [--issuer NAME] [--end] NAME",
 		Short: "Require a time-based code after an account's password (TOTP)",
 		Long: `Require a time-based code after an account's password (RFC 6238). The command makes a
 secret and prints it as an otpauth URI, which an authenticator application reads. The
 secret cannot be shown again. With --end, the password needs no code any more.`,
-		Example: "  ldapd account totp --store ./data uid=jdoe,ou=people,dc=example,dc=com | qrencode -t ansi",
+		Example: "  ldapd account totp --store ./data jdoe | qrencode -t ansi",
 		Args:    cobra.ExactArgs(1),
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
 		a.Name = args[0]
@@ -100,14 +104,14 @@ secret cannot be shown again. With --end, the password needs no code any more.`,
 }
 
 func (m accountCommands) do(ctx context.Context, c *config.Config, use cli.Mode, a accountArgs) error {
-	if _, err := dn.Parse(a.Name); err != nil {
-		return &config.Error{Text: fmt.Sprintf("%q is not a DN: %v", a.Name, err)}
+	if _, err := cli.CheckName("NAME", a.Name); err != nil {
+		return err
 	}
 	return accountJob.Run(ctx, m.Main, c, use, m.Around(), a)
 }
 
 func doAccount(ctx context.Context, w *cli.Work, args accountArgs) error {
-	name, err := dn.Parse(args.Name)
+	name, err := w.Name(ctx, "NAME", args.Name)
 	if err != nil {
 		return err
 	}
@@ -116,8 +120,11 @@ func doAccount(ctx context.Context, w *cli.Work, args accountArgs) error {
 		return err
 	}
 	defer a.Close()
-	if args.Verb == "totp" {
+	switch args.Verb {
+	case "totp":
 		return totpOf(ctx, w, a, name, args)
+	case "show", "policy":
+		return showAccount(ctx, w, a, name, args)
 	}
 	for _, action := range accountActions {
 		if action.verb == args.Verb {
@@ -146,12 +153,53 @@ func resetAccount(ctx context.Context, w *cli.Work, a *directory.Accounts, name 
 	return err
 }
 
-func showPolicy(ctx context.Context, w *cli.Work, a *directory.Accounts, name dn.DN) error {
-	r, err := a.Report(ctx, name)
-	if err == nil {
-		_, err = fmt.Fprintln(w.Stdout, policyLine(r))
+// accountText is an account in JSON. Times that are not known are absent.
+type accountText struct {
+	DN          string      `json:"dn"`
+	Policy      string      `json:"policy,omitempty"` // its name
+	Why         string      `json:"policyWhy,omitempty"`
+	State       string      `json:"state,omitempty"`
+	HasPassword bool        `json:"hasPassword"`
+	Scheme      string      `json:"scheme,omitempty"`
+	Changed     *time.Time  `json:"passwordChanged,omitempty"`
+	Expires     *time.Time  `json:"passwordExpires,omitempty"`
+	Failures    []time.Time `json:"failures,omitempty"`
+	Locked      bool        `json:"locked"`
+	LockedUntil *time.Time  `json:"lockedUntil,omitempty"` // absent for a locked account: until it is unlocked
+	Disabled    bool        `json:"disabled"`
+	Success     *time.Time  `json:"lastSuccess,omitempty"`
+	NeedsCode   bool        `json:"needsCode"`
+	text        string
+}
+
+// known returns a time in UTC, or nil for the zero time.
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
 	}
-	return err
+	t = t.UTC()
+	return &t
+}
+
+func showAccount(ctx context.Context, w *cli.Work, a *directory.Accounts, name dn.DN, args accountArgs) error {
+	r, err := a.Report(ctx, name)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	x := accountText{DN: name.String(), Why: r.Why, State: stateLine(r, now), HasPassword: r.HasPassword, Scheme: strings.Trim(r.Scheme, "{}"),
+		Changed: known(r.State.Changed), Expires: known(r.Expires), Locked: r.Lock.Locked, LockedUntil: known(r.Lock.Until),
+		Disabled: r.State.Disabled, Success: known(r.State.Success), NeedsCode: r.NeedsCode, text: policyLine(r)}
+	if r.Policy != nil {
+		x.Policy = r.Policy.Name
+	}
+	for _, t := range r.Lock.Kept {
+		x.Failures = append(x.Failures, t.UTC())
+	}
+	if args.Verb == "show" {
+		x.text = fmt.Sprintf("policy    %s\npassword  %s\nfailures  %s\nstate     %s", x.text, passwordLine(r, now), failureLine(r), x.State)
+	}
+	return cli.Print(w.Stdout, args.Format, []accountText{x}, func(x accountText) string { return x.text })
 }
 
 func policyLine(r *directory.AccountReport) string {
@@ -159,17 +207,6 @@ func policyLine(r *directory.AccountReport) string {
 		return "none"
 	}
 	return r.Policy.Name + ": " + r.Why
-}
-
-func showAccount(ctx context.Context, w *cli.Work, a *directory.Accounts, name dn.DN) error {
-	r, err := a.Report(ctx, name)
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	_, err = fmt.Fprintf(w.Stdout, "policy    %s\npassword  %s\nfailures  %s\nstate     %s\n",
-		policyLine(r), passwordLine(r, now), failureLine(r), stateLine(r, now))
-	return err
 }
 
 func passwordLine(r *directory.AccountReport, now time.Time) string {

@@ -133,8 +133,9 @@ func (f *from) keys(c *config.Config) (archive.Keys, error) {
 
 func (m backupCommands) list() *cobra.Command {
 	var f from
+	var format cli.Format
 	c := m.Command(&cobra.Command{
-		Use:   "list --from PLACE",
+		Use:   "list --from PLACE [--json | --csv]",
 		Short: "List the moments that an archive can restore",
 		Long: `List who owns an archive and, for each base, between which moments the store can be
 restored from it. No key is needed.`,
@@ -148,22 +149,46 @@ restored from it. No key is needed.`,
 		if err != nil {
 			return err
 		}
-		return printStates(m.Stdout, owner, states)
+		return printStates(m.Stdout, format, owner, states)
 	})
 	f.flags(c)
-	return c
+	return format.AddTo(c)
 }
 
-func printStates(w io.Writer, owner *archive.Owner, states []archive.State) error {
-	if owner != nil {
+// stateText is a base of an archive in JSON, with the moments that it can restore.
+type stateText struct {
+	Epoch  archive.Epoch `json:"epoch"`
+	From   time.Time     `json:"from"`
+	To     time.Time     `json:"to"`
+	Bytes  int64         `json:"bytes"`
+	Pieces int           `json:"pieces"`
+	Gap    string        `json:"gap,omitempty"`   // why nothing behind To can be restored
+	Owner  string        `json:"owner,omitempty"` // the server that owns the archive in this epoch
+	Since  *time.Time    `json:"since,omitempty"`
+}
+
+func (s stateText) String() string {
+	text := fmt.Sprintf("epoch %d: from %s to %s, %d bytes, %d pieces", s.Epoch, s.From.Format(time.RFC3339Nano), s.To.Format(time.RFC3339Nano), s.Bytes, s.Pieces)
+	if s.Gap != "" {
+		text += "\n  behind that: " + s.Gap
+	}
+	return text
+}
+
+func printStates(w io.Writer, f cli.Format, owner *archive.Owner, states []archive.State) error {
+	if owner != nil && f == cli.Text {
 		fmt.Fprintf(w, "owner %s, epoch %d, since %s\n", owner.Server, owner.Epoch, owner.Since.Format(time.RFC3339))
 	}
+	var rows []stateText
 	for _, s := range states {
-		fmt.Fprintf(w, "epoch %d: from %s to %s, %d bytes, %d pieces\n", s.Base.Epoch,
-			s.Base.Newest.Time().UTC().Format(time.RFC3339Nano), s.Newest.Time().UTC().Format(time.RFC3339Nano), s.Bytes, s.Pieces)
+		x := stateText{Epoch: s.Base.Epoch, From: s.Base.Newest.Time().UTC(), To: s.Newest.Time().UTC(), Bytes: s.Bytes, Pieces: s.Pieces}
 		if s.Gap != nil {
-			fmt.Fprintf(w, "  behind that: %v\n", s.Gap)
+			x.Gap = s.Gap.Error()
 		}
+		if owner != nil && owner.Epoch == x.Epoch {
+			x.Owner, x.Since = owner.Server, known(owner.Since)
+		}
+		rows = append(rows, x)
 	}
-	return nil
+	return cli.Print(w, f, rows, stateText.String)
 }

@@ -20,6 +20,7 @@ import (
 
 func (m backupCommands) snapshot() *cobra.Command {
 	var list, remove bool
+	var f cli.Format
 	c := m.Command(&cobra.Command{
 		Use:   "snapshot --store hbase://... [--list | [--delete] NAME]",
 		Short: "Take HBase snapshots of a store's tables while servers write",
@@ -43,7 +44,7 @@ With --delete, the command deletes the snapshots and the checkpoint.`,
 		name := strings.Join(args, "")
 		switch {
 		case name == "":
-			return m.listSnapshots(ctx, c)
+			return m.listSnapshots(ctx, c, f)
 		case remove:
 			return m.deleteSnapshots(ctx, c, name)
 		}
@@ -52,7 +53,7 @@ With --delete, the command deletes the snapshots and the checkpoint.`,
 	c.Flags().BoolVar(&list, "list", false, "list the backups, as the command does without a name")
 	c.Flags().BoolVar(&remove, "delete", false, "delete the backup")
 	c.MarkFlagsMutuallyExclusive("list", "delete")
-	return c
+	return f.AddTo(c)
 }
 
 // wantHBase returns an error if the store at url is not in HBase. The parameter "where" is the
@@ -119,17 +120,31 @@ func (m backupCommands) takeSnapshots(ctx context.Context, c *config.Config, nam
 	return err
 }
 
-func (m backupCommands) listSnapshots(ctx context.Context, c *config.Config) error {
+// snapshotText is a backup by snapshots in JSON.
+type snapshotText struct {
+	Name     string    `json:"name"`
+	Taken    time.Time `json:"taken"`
+	Revision string    `json:"revision"`
+	Tables   int       `json:"tables"`
+	Complete bool      `json:"complete"`
+}
+
+func (s snapshotText) String() string {
+	text := fmt.Sprintf("%s %s %s %d tables", s.Taken.Format(time.RFC3339), s.Revision, s.Name, s.Tables)
+	if !s.Complete {
+		text += " (incomplete)"
+	}
+	return text
+}
+
+func (m backupCommands) listSnapshots(ctx context.Context, c *config.Config, f cli.Format) error {
 	return m.withHBase(ctx, c, func(s *hbase.Store) error {
 		all, err := snapshots.List(ctx, s)
+		var rows []snapshotText
 		for _, b := range all {
-			note := ""
-			if !b.Complete {
-				note = " (incomplete)"
-			}
-			fmt.Fprintf(m.Stdout, "%s %s %s %d tables%s\n", b.Taken.UTC().Format(time.RFC3339), b.Revision, b.Name, len(b.Tables), note)
+			rows = append(rows, snapshotText{b.Name, b.Taken.UTC(), b.Revision.String(), len(b.Tables), b.Complete})
 		}
-		return err
+		return errors.Join(err, cli.Print(m.Stdout, f, rows, snapshotText.String))
 	})
 }
 

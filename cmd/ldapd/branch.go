@@ -31,7 +31,7 @@ type branchArgs struct {
 	Do          string // name of the command
 	Name        string
 	Description string
-	JSON        bool
+	Format      cli.Format
 	Keep        history.Side
 }
 
@@ -70,24 +70,22 @@ work in it with --branch.`,
 func (m branchCommands) list() *cobra.Command {
 	a := &branchArgs{Do: "list"}
 	c := m.act(&cobra.Command{
-		Use:     "list --store STORE [--json]",
+		Use:     "list --store STORE [--json | --csv]",
 		Short:   "List the branches",
 		Example: `  ldapd branch list --store ./data`,
 		Args:    cobra.NoArgs,
 	}, cli.ReadOnly, a)
-	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object for each branch")
-	return c
+	return a.Format.AddTo(c)
 }
 
 func (m branchCommands) show() *cobra.Command {
 	a := &branchArgs{Do: "show"}
 	c := m.act(&cobra.Command{
-		Use:     "show --store STORE [--json] NAME",
+		Use:     "show --store STORE [--json | --csv] NAME",
 		Short:   "Describe a branch",
 		Example: `  ldapd branch show --store ./data staging`,
 	}, cli.ReadOnly, a)
-	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object")
-	return c
+	return a.Format.AddTo(c)
 }
 
 func (m branchCommands) diff() *cobra.Command {
@@ -103,15 +101,14 @@ which ldapmodify can make them. Passwords are left out.`,
 func (m branchCommands) check() *cobra.Command {
 	a := &branchArgs{Do: "check"}
 	c := m.act(&cobra.Command{
-		Use:   "check --store STORE [--json] NAME",
+		Use:   "check --store STORE [--json | --csv] NAME",
 		Short: "Print what keeps a branch from being merged",
 		Long: `Print what keeps a branch from being merged: entries that others have changed since the
 branch began, in conflict with the changes in the branch. Nothing is changed. The exit
 status is 1 if there is a conflict.`,
 		Example: `  ldapd branch check --store ./data staging`,
 	}, cli.ReadWrite, a) // only a store that is open for changes can find conflicts
-	c.Flags().BoolVar(&a.JSON, "json", false, "print a JSON object for each conflict")
-	return c
+	return a.Format.AddTo(c)
 }
 
 func (m branchCommands) merge() *cobra.Command {

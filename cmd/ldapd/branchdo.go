@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
@@ -24,7 +24,7 @@ func doBranch(ctx context.Context, w *cli.Work, a branchArgs) error {
 		_, err := branch.Create(ctx, w.Partition, branch.Options{Name: a.Name, Description: a.Description, By: w.By("")})
 		return err
 	case "list":
-		return listBranches(ctx, w, a.JSON)
+		return listBranches(ctx, w, a.Format)
 	case "rebase":
 		return rebaseBranch(ctx, w, a)
 	}
@@ -34,7 +34,7 @@ func doBranch(ctx context.Context, w *cli.Work, a branchArgs) error {
 	}
 	switch a.Do {
 	case "show":
-		return showBranch(ctx, w, b, a.JSON)
+		return showBranch(ctx, w, b, a.Format)
 	case "diff":
 		_, err := history.DiffBranch(ctx, b, w.Stdout)
 		return err
@@ -43,7 +43,7 @@ func doBranch(ctx context.Context, w *cli.Work, a branchArgs) error {
 		if err != nil {
 			return err
 		}
-		return printConflicts(w.Stdout, b.Name(), all, a.JSON)
+		return printConflicts(w.Stdout, b.Name(), all, a.Format)
 	case "merge":
 		r, err := b.Merge(ctx, w.By(""))
 		if err == nil {
@@ -63,7 +63,7 @@ func doBranch(ctx context.Context, w *cli.Work, a branchArgs) error {
 func explainConflicts(w *cli.Work, err error) error {
 	var refused *branch.ConflictError
 	if errors.As(err, &refused) {
-		return printConflicts(w.Stdout, refused.Branch, refused.Conflicts, false)
+		return printConflicts(w.Stdout, refused.Branch, refused.Conflicts, cli.Text)
 	}
 	return err
 }
@@ -93,7 +93,8 @@ func describeBranch(ctx context.Context, b *branch.Branch) (*branchText, error) 
 	return t, nil
 }
 
-func listBranches(ctx context.Context, w *cli.Work, asJSON bool) error {
+func listBranches(ctx context.Context, w *cli.Work, f cli.Format) error {
+	var rows []*branchText
 	for _, b := range branch.All(w.Partition) {
 		t, err := describeBranch(ctx, b)
 		if partition.Is(err, partition.NoSuchEntry) {
@@ -102,85 +103,79 @@ func listBranches(ctx context.Context, w *cli.Work, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			err = json.NewEncoder(w.Stdout).Encode(t)
-		} else {
-			_, err = fmt.Fprintf(w.Stdout, "%s: %s, %d entries in %d commits since %s\n", t.Name, t.State, t.Entries, t.Commits, t.Made.Format(time.RFC3339))
-		}
-		if err != nil {
-			return err
-		}
+		rows = append(rows, t)
 	}
-	return nil
+	return cli.Print(w.Stdout, f, rows, func(t *branchText) string {
+		return fmt.Sprintf("%s: %s, %d entries in %d commits since %s", t.Name, t.State, t.Entries, t.Commits, t.Made.Format(time.RFC3339))
+	})
 }
 
-func showBranch(ctx context.Context, w *cli.Work, b *branch.Branch, asJSON bool) error {
+func showBranch(ctx context.Context, w *cli.Work, b *branch.Branch, f cli.Format) error {
 	t, err := describeBranch(ctx, b)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return json.NewEncoder(w.Stdout).Encode(t)
-	}
+	return cli.Print(w.Stdout, f, []*branchText{t}, (*branchText).lines)
+}
+
+// lines returns what show prints of a branch as text.
+func (t *branchText) lines() string {
+	var said []string
 	for _, line := range [][2]string{
 		{"name", t.Name}, {"description", t.Description}, {"state", t.State}, {"made", t.Made.Format(time.RFC3339)}, {"by", t.By},
 		{"base", t.Base}, {"commits", fmt.Sprint(t.Commits)}, {"entries", fmt.Sprint(t.Entries)},
 	} {
-		if line[1] == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(w.Stdout, "%s: %s\n", line[0], line[1]); err != nil {
-			return err
+		if line[1] != "" {
+			said = append(said, line[0]+": "+line[1])
 		}
 	}
-	return nil
+	return strings.Join(said, "\n")
 }
 
 // printConflicts prints conflicts, and returns an error if there are any.
-func printConflicts(w io.Writer, branch string, all []branch.Conflict, asJSON bool) error {
+func printConflicts(w io.Writer, branch string, all []branch.Conflict, f cli.Format) error {
+	rows := make([]conflictText, len(all))
 	for i := range all {
-		if err := printConflict(w, &all[i], asJSON); err != nil {
-			return err
+		c := &all[i]
+		rows[i] = conflictText{DN: c.Name, Texts: c.Texts(), By: c.By.Name}
+		if c.With != 0 {
+			rows[i].Since = c.With.String()
+		}
+		if c.ID != entry.Root {
+			rows[i].EntryUUID = c.ID.String()
 		}
 	}
-	if len(all) == 0 {
-		return nil
+	if err := cli.Print(w, f, rows, conflictText.lines); err != nil || len(all) == 0 {
+		return err
 	}
 	return fmt.Errorf("the branch %s cannot be merged: %d conflicts", branch, len(all))
 }
 
-func printConflict(w io.Writer, c *branch.Conflict, asJSON bool) error {
-	if asJSON {
-		out := struct {
-			DN        string   `json:"dn,omitempty"`
-			EntryUUID string   `json:"entryUUID,omitempty"`
-			Texts     []string `json:"conflicts"`
-			Since     string   `json:"since,omitempty"`
-			By        string   `json:"by,omitempty"`
-		}{DN: c.Name, Texts: c.Texts(), By: c.By.Name}
-		if c.With != 0 {
-			out.Since = c.With.String()
+// conflictText is a conflict in JSON.
+type conflictText struct {
+	DN        string   `json:"dn,omitempty"`
+	EntryUUID string   `json:"entryUUID,omitempty"`
+	Texts     []string `json:"conflicts"`
+	Since     string   `json:"since,omitempty"`
+	By        string   `json:"by,omitempty"`
+}
+
+// lines returns the conflict as text, a line for each of its texts.
+func (c conflictText) lines() string {
+	var said []string
+	for _, text := range c.Texts {
+		if c.DN != "" {
+			text = c.DN + ": " + text
 		}
-		if c.ID != entry.Root {
-			out.EntryUUID = c.ID.String()
+		if c.Since != "" {
+			text += " since " + c.Since
 		}
-		return json.NewEncoder(w).Encode(out)
+		if c.By != "" {
+			text += " by " + c.By
+		}
+		said = append(said, text)
 	}
-	for _, text := range c.Texts() {
-		if c.Name != "" {
-			text = c.Name + ": " + text
-		}
-		if c.With != 0 {
-			text += " since " + c.With.String()
-		}
-		if c.By.Name != "" {
-			text += " by " + c.By.Name
-		}
-		if _, err := fmt.Fprintln(w, text); err != nil {
-			return err
-		}
-	}
-	return nil
+	return strings.Join(said, "\n")
 }
 
 func rebaseBranch(ctx context.Context, w *cli.Work, a branchArgs) error {

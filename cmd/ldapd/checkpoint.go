@@ -15,7 +15,7 @@ import (
 func checkpointCommand(m *cli.Main) *cobra.Command {
 	var a checkpointArgs
 	var list bool
-	c := cli.Accepts(m.Command(&cobra.Command{
+	c := a.Format.AddTo(cli.Accepts(m.Command(&cobra.Command{
 		Use:   "checkpoint --store STORE [--list | [--delete] NAME]",
 		Short: "Keep the present state beyond retention",
 		Long: `Give the present state a name, and keep this state until the checkpoint is deleted: it
@@ -37,7 +37,7 @@ moment can be given. It is a letter followed by up to 63 letters, digits, '.', '
 			use = cli.ReadOnly
 		}
 		return checkpointJob.Run(ctx, m, c, use, m.Around(), a)
-	}))
+	})))
 	c.Flags().BoolVar(&list, "list", false, "list the checkpoints, as the command does without a name")
 	c.Flags().BoolVar(&a.Delete, "delete", false, "delete the checkpoint, so that its state is no longer kept")
 	c.MarkFlagsMutuallyExclusive("list", "delete")
@@ -47,6 +47,7 @@ moment can be given. It is a letter followed by up to 63 letters, digits, '.', '
 type checkpointArgs struct {
 	Name   string // "": list all
 	Delete bool
+	Format cli.Format
 }
 
 var checkpointJob = cli.NewJob("checkpoint", checkpoint)
@@ -54,7 +55,7 @@ var checkpointJob = cli.NewJob("checkpoint", checkpoint)
 func checkpoint(ctx context.Context, w *cli.Work, a checkpointArgs) error {
 	switch {
 	case a.Name == "":
-		return listCheckpoints(ctx, w)
+		return listCheckpoints(ctx, w, a.Format)
 	case a.Delete:
 		return w.Partition.DB.DeleteCheckpoint(ctx, a.Name)
 	}
@@ -65,15 +66,23 @@ func checkpoint(ctx context.Context, w *cli.Work, a checkpointArgs) error {
 	return err
 }
 
-func listCheckpoints(ctx context.Context, w *cli.Work) error {
+// checkpointText is a checkpoint in JSON.
+type checkpointText struct {
+	Name     string    `json:"name"`
+	Made     time.Time `json:"made"`
+	Revision string    `json:"revision"`
+}
+
+func listCheckpoints(ctx context.Context, w *cli.Work, f cli.Format) error {
 	all, err := w.Partition.DB.Checkpoints(ctx)
 	if err != nil {
 		return err
 	}
+	var rows []checkpointText
 	for _, c := range all {
-		if _, err := fmt.Fprintf(w.Stdout, "%s %s %s\n", c.Made.Format(time.RFC3339), c.Revision, c.Name); err != nil {
-			return err
-		}
+		rows = append(rows, checkpointText{c.Name, c.Made.UTC(), c.Revision.String()})
 	}
-	return nil
+	return cli.Print(w.Stdout, f, rows, func(c checkpointText) string {
+		return c.Made.Format(time.RFC3339) + " " + c.Revision + " " + c.Name
+	})
 }

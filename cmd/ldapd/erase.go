@@ -111,7 +111,7 @@ func eraseData(ctx context.Context, w *cli.Work, a eraseArgs) error {
 		By: w.By("erase"),
 	}
 	var err error
-	if o.Name, err = cli.ParseName("the name", a.DN); err != nil {
+	if o.Name, err = w.Name(ctx, "the name", a.DN); err != nil {
 		return err
 	}
 	done, err := erase.Erase(ctx, w.Partition, o)

@@ -20,13 +20,14 @@ import (
 type explainArgs struct {
 	Base, Scope, Filter string
 	Run                 bool
+	Format              cli.Format
 }
 
 var explainJob = cli.NewJob("explain", explain)
 
 func explainCommand(m *cli.Main) *cobra.Command {
 	var a explainArgs
-	c := m.Command(&cobra.Command{
+	c := a.Format.AddTo(m.Command(&cobra.Command{
 		Use:     "explain --store STORE [--base DN] [--scope SCOPE] [--run] FILTER",
 		Short:   "Show how a search would be run",
 		Example: `  ldapd explain --store ./data --base dc=example,dc=com '(&(objectClass=person)(uid=jdoe))'`,
@@ -37,7 +38,7 @@ func explainCommand(m *cli.Main) *cobra.Command {
 			return err
 		}
 		return explainJob.Run(ctx, m, c, cli.ReadOnly, m.Around(), a)
-	})
+	}))
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` to search from")
 	c.Flags().StringVar(&a.Scope, "scope", "sub", "`SCOPE`: base, one, sub or children")
 	c.Flags().BoolVar(&a.Run, "run", false, "run the search too, and say what it did")
@@ -86,6 +87,11 @@ func explain(ctx context.Context, w *cli.Work, a explainArgs) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(w.Stdout, plan)
-	return err
+	type row struct {
+		Filter string `json:"filter"`
+		Base   string `json:"base"`
+		Scope  string `json:"scope"`
+		Plan   string `json:"plan"`
+	}
+	return cli.Print(w.Stdout, a.Format, []row{{f.String(), base.String(), a.Scope, plan}}, func(r row) string { return r.Plan })
 }

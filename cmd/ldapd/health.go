@@ -21,6 +21,7 @@ type healthCommands struct{ *cli.Main }
 
 func (m healthCommands) root() *cobra.Command {
 	writes, live := false, false
+	var f cli.Format
 	c := m.Command(&cobra.Command{
 		Use:   "health --status-listen URL [--for writes | --live]",
 		Short: "Ask a running server whether it is ready",
@@ -40,12 +41,12 @@ printed. The command is meant for containers without a shell.`,
 		case writes:
 			path = "/ready?for=writes"
 		}
-		return m.run(ctx, c.Status+path)
+		return m.run(ctx, c.Status+path, f)
 	})
 	c.Flags().Var(&onlyWrites{&writes}, "for", "`WHAT` the server must be ready for: reads or writes")
 	c.Flags().BoolVar(&live, "live", false, "ask whether the server is alive; if not, it has to be restarted")
 	c.MarkFlagsMutuallyExclusive("for", "live")
-	return c
+	return f.AddTo(c)
 }
 
 // onlyWrites is a flag whose value is "reads" or "writes".
@@ -65,7 +66,13 @@ func (f *onlyWrites) Set(s string) error {
 // askFor is how long a server may take to report its health.
 const askFor = 5 * time.Second
 
-func (m healthCommands) run(ctx context.Context, url string) error {
+// healthText is the answer in JSON.
+type healthText struct {
+	OK      bool            `json:"ok"`
+	Reasons []status.Reason `json:"reasons"`
+}
+
+func (m healthCommands) run(ctx context.Context, url string, f cli.Format) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	// 0.0.0.0 and :: are addresses to listen on. A client cannot connect to them.
@@ -83,9 +90,12 @@ func (m healthCommands) run(ctx context.Context, url string) error {
 	if err := json.NewDecoder(response.Body).Decode(&said); err != nil {
 		return fmt.Errorf("%s: %s: %w", url, response.Status, err)
 	}
-	if response.StatusCode == http.StatusOK {
-		_, err := fmt.Fprintln(m.Stdout, "ok")
-		return err
+	ok := response.StatusCode == http.StatusOK
+	if ok || f != cli.Text {
+		row := healthText{ok, append([]status.Reason{}, said.Reasons...)}
+		if err := cli.Print(m.Stdout, f, []healthText{row}, func(healthText) string { return "ok" }); ok || err != nil {
+			return err
+		}
 	}
 	var texts []string
 	for _, r := range said.Reasons {

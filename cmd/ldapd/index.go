@@ -22,8 +22,9 @@ import (
 )
 
 func indexCommand(m *cli.Main) *cobra.Command {
-	return m.Command(&cobra.Command{
-		Use:   "index --store STORE [ATTR]...",
+	var a indexArgs
+	return a.Format.AddTo(m.Command(&cobra.Command{
+		Use:   "index --store STORE [--json | --csv] [ATTR]...",
 		Short: "Show how many values and entries indexes have, and the layout that suits them",
 		Long: `Show the indexes, or those of some attributes: the layout, the layout that suits the
 values, the number of different values, of entries of all values together, and of entries
@@ -34,20 +35,37 @@ servers run.`,
 		Example: `  ldapd index --store ./data
   ldapd index --store ./data mail member`,
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return indexJob.Run(ctx, m, c, cli.ReadOnly, m.Around(), args)
-	})
+		a.Attributes = args
+		return indexJob.Run(ctx, m, c, cli.ReadOnly, m.Around(), a)
+	}))
+}
+
+type indexArgs struct {
+	Attributes []string
+	Format     cli.Format
+}
+
+// indexText is an index in JSON.
+type indexText struct {
+	Attribute string         `json:"attribute"`
+	Layout    catalog.Layout `json:"layout"`
+	Suits     catalog.Layout `json:"suits"`
+	Ready     bool           `json:"ready"`
+	Values    int64          `json:"values"`
+	Entries   int64          `json:"entries"`
+	Largest   int64          `json:"largest"` // number of entries of the most frequent value
 }
 
 var indexJob = cli.NewJob("index", showIndexes)
 
 // showIndexes writes a line for each index, or for the indexes of the named attributes.
-func showIndexes(ctx context.Context, w *cli.Work, names []string) error {
+func showIndexes(ctx context.Context, w *cli.Work, a indexArgs) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	shown := s.Catalog.Ordered
-	if len(names) > 0 {
+	if len(a.Attributes) > 0 {
 		shown = nil
-		for _, name := range names {
+		for _, name := range a.Attributes {
 			x := s.Catalog.Indexes[s.Schema().Attribute(name)]
 			if x == nil {
 				return &config.Error{Where: "ATTR", Text: name + " has no index"}
@@ -59,18 +77,29 @@ func showIndexes(ctx context.Context, w *cli.Work, names []string) error {
 	for _, x := range w.Partition.Config().Indexes {
 		layouts[x.Attribute] = x.Layout
 	}
+	var rows []indexText
+	for _, x := range shown {
+		row := indexText{Attribute: x.Typ.Name(), Layout: layouts[x.Typ.Name()], Ready: x.Ready}
+		if x.Ready {
+			v, err := onlineschema.SurveyIndex(ctx, s, x)
+			if err != nil {
+				return err
+			}
+			row.Suits, row.Values, row.Entries, row.Largest = v.Layout(), v.Values, v.Entries, v.Largest
+		}
+		rows = append(rows, row)
+	}
+	if a.Format != cli.Text {
+		return cli.Print(w.Stdout, a.Format, rows, nil)
+	}
 	out := tabwriter.NewWriter(w.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(out, "ATTRIBUTE\tLAYOUT\tSUITS\tVALUES\tENTRIES\tLARGEST")
-	for _, x := range shown {
-		if !x.Ready {
-			fmt.Fprintf(out, "%s\t%s\tnot filled yet\n", x.Typ.Name(), layouts[x.Typ.Name()])
-			continue
+	for _, r := range rows {
+		if r.Ready {
+			fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d\n", r.Attribute, r.Layout, r.Suits, r.Values, r.Entries, r.Largest)
+		} else {
+			fmt.Fprintf(out, "%s\t%s\tnot filled yet\n", r.Attribute, r.Layout)
 		}
-		v, err := onlineschema.SurveyIndex(ctx, s, x)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d\n", x.Typ.Name(), layouts[x.Typ.Name()], v.Layout(), v.Values, v.Entries, v.Largest)
 	}
 	return out.Flush()
 }

@@ -53,10 +53,10 @@ var logJob = cli.NewJob("log", printLog)
 func printLog(ctx context.Context, w *cli.Work, a logArgs) error {
 	o := history.LogOptions{JSON: a.JSON}
 	var err error
-	if o.Name, err = cli.ParseName("the name", a.DN); err != nil {
+	if o.Name, err = w.Name(ctx, "the name", a.DN); err != nil {
 		return err
 	}
-	if o.By, err = cli.ParseName("--by", a.By); err != nil {
+	if o.By, err = w.Name(ctx, "--by", a.By); err != nil {
 		return err
 	}
 	if o.Until, err = cli.StateAt(ctx, w, "--until", a.Until); err != nil {

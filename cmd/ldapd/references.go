@@ -14,7 +14,7 @@ import (
 
 func referencesCommand(m *cli.Main) *cobra.Command {
 	var a referencesArgs
-	c := cli.Accepts(m.Command(&cobra.Command{
+	c := a.Format.AddTo(cli.Accepts(m.Command(&cobra.Command{
 		Use:   "references --store STORE [--must-exist] [--repair] [--end] [ATTR]...",
 		Short: "Update values that name entries when these entries are renamed or deleted",
 		Long: `Make the values of attributes follow the entries that they name, as those of member,
@@ -34,7 +34,7 @@ attributes whose values follow. With --end, the values do not follow any more.`,
 			use = cli.ReadOnly
 		}
 		return referencesJob.Run(ctx, m, c, use, m.Around(), a)
-	}))
+	})))
 	c.Flags().BoolVar(&a.MustExist, "must-exist", false, "refuse values that name no entry")
 	c.Flags().BoolVar(&a.Repair, "repair", false, "remove the values that name no entry")
 	c.Flags().BoolVar(&a.End, "end", false, "stop changing the values when entries are renamed or deleted")
@@ -47,13 +47,14 @@ attributes whose values follow. With --end, the values do not follow any more.`,
 type referencesArgs struct {
 	Attributes             []string
 	MustExist, Repair, End bool
+	Format                 cli.Format
 }
 
 var referencesJob = cli.NewJob("references", references)
 
 func references(ctx context.Context, w *cli.Work, a referencesArgs) error {
 	if len(a.Attributes) == 0 {
-		return listReferences(w)
+		return listReferences(w, a.Format)
 	}
 	set := func(names []string, mustExist bool) error {
 		if len(names) == 0 {
@@ -117,14 +118,23 @@ func following(w *cli.Work, name string) (*catalog.Reference, error) {
 	return nil, nil
 }
 
-func listReferences(w *cli.Work) error {
+func listReferences(w *cli.Work, f cli.Format) error {
 	all, err := onlineschema.References(w.Partition)
-	for _, r := range all {
-		text := r.Attribute
-		if r.MustExist {
-			text += " (must name entries)"
-		}
-		fmt.Fprintln(w.Stdout, text)
+	if err != nil {
+		return err
 	}
-	return err
+	type row struct {
+		Attribute string `json:"attribute"`
+		MustExist bool   `json:"mustExist"`
+	}
+	var rows []row
+	for _, r := range all {
+		rows = append(rows, row{r.Attribute, r.MustExist})
+	}
+	return cli.Print(w.Stdout, f, rows, func(r row) string {
+		if r.MustExist {
+			return r.Attribute + " (must name entries)"
+		}
+		return r.Attribute
+	})
 }

@@ -64,7 +64,7 @@ type restoreArgs struct {
 var restoreJob = cli.NewJob("restore", restore)
 
 func restore(ctx context.Context, w *cli.Work, a restoreArgs) error {
-	name, err := cli.ParseName("the name", a.DN)
+	name, err := w.Name(ctx, "the name", a.DN)
 	if err != nil {
 		return err
 	}

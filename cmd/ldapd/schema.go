@@ -52,7 +52,7 @@ names. KIND is one of ` + strings.Join(schemaKinds, ", ") + `.`,
 		return schemaListJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), a)
 	})
 	c.Flags().BoolVar(&a.Own, "own", false, "list only what the directory has besides the built-in schema")
-	return c
+	return a.Format.AddTo(c)
 }
 
 func (m schemaCommands) show() *cobra.Command {
@@ -67,8 +67,9 @@ func (m schemaCommands) show() *cobra.Command {
 }
 
 type schemaListArgs struct {
-	Kinds []string
-	Own   bool
+	Kinds  []string
+	Own    bool
+	Format cli.Format
 }
 
 var (
@@ -91,13 +92,20 @@ func listSchema(_ context.Context, w *cli.Work, a schemaListArgs) error {
 			}
 		}
 	}
+	type row struct {
+		Kind       string   `json:"kind"`
+		OID        string   `json:"oid"` // of a DIT structure rule, its number
+		Names      []string `json:"names"`
+		Definition string   `json:"definition"`
+	}
+	var rows []row
 	for _, d := range ds {
 		oid, names := d.Called()
-		if _, err := fmt.Fprintln(w.Stdout, strings.Join(append([]string{d.Attribute, oid}, names...), " ")); err != nil {
-			return err
-		}
+		rows = append(rows, row{d.Attribute, oid, names, d.Text})
 	}
-	return nil
+	return cli.Print(w.Stdout, a.Format, rows, func(r row) string {
+		return strings.Join(append([]string{r.Kind, r.OID}, r.Names...), " ")
+	})
 }
 
 func showSchema(_ context.Context, w *cli.Work, names []string) error {

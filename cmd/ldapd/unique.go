@@ -18,7 +18,7 @@ import (
 
 func uniqueCommand(m *cli.Main) *cobra.Command {
 	var a uniqueArgs
-	c := cli.Accepts(m.Command(&cobra.Command{
+	c := a.Format.AddTo(cli.Accepts(m.Command(&cobra.Command{
 		Use:   "unique --store STORE [--base DN] [--end] [ATTR]...",
 		Short: "Make attributes unique, so that no two entries have the same value",
 		Long: `Make attributes unique: no two entries, or no two entries in the subtree of --base, can
@@ -36,7 +36,7 @@ longer.`,
 			use = cli.ReadOnly
 		}
 		return uniqueJob.Run(ctx, m, c, use, m.Around(), a)
-	}))
+	})))
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` of the subtree in which the values are unique")
 	c.Flags().BoolVar(&a.End, "end", false, "allow several entries to have the same value again")
 	return c
@@ -47,13 +47,14 @@ type uniqueArgs struct {
 	Attributes []string
 	Base       string
 	End        bool
+	Format     cli.Format
 }
 
 var uniqueJob = cli.NewJob("unique", unique)
 
 func unique(ctx context.Context, w *cli.Work, a uniqueArgs) error {
 	if len(a.Attributes) == 0 {
-		return listUnique(ctx, w)
+		return listUnique(ctx, w, a.Format)
 	}
 	id, err := baseID(ctx, w.Partition, a.Base)
 	if err != nil {
@@ -66,25 +67,37 @@ func unique(ctx context.Context, w *cli.Work, a uniqueArgs) error {
 	return onlineschema.SetUnique(ctx, w.Partition, us, !a.End)
 }
 
-func listUnique(ctx context.Context, w *cli.Work) error {
+func listUnique(ctx context.Context, w *cli.Work, f cli.Format) error {
 	us, err := onlineschema.Unique(w.Partition)
 	if err != nil {
 		return err
 	}
 	s := state.Newest(w.Partition)
 	defer s.Close()
-	for _, u := range us {
-		base, err := s.Name(ctx, u.Base)
-		where := "everywhere"
-		switch {
-		case err != nil: // the base entry was deleted, so the scope contains no entries
-			where = "below an entry that is gone: " + u.Base.String()
-		case u.Base != entry.Root:
-			where = "from " + base.String() + " down"
-		}
-		fmt.Fprintln(w.Stdout, u.Attribute, where)
+	type row struct {
+		Attribute string `json:"attribute"`
+		Base      string `json:"base"` // "" is everywhere
+		Gone      bool   `json:"gone"` // the base entry was deleted, so the scope contains no entries
 	}
-	return nil
+	var rows []row
+	for _, u := range us {
+		r := row{Attribute: u.Attribute}
+		if base, err := s.Name(ctx, u.Base); err != nil {
+			r.Base, r.Gone = u.Base.String(), true
+		} else if u.Base != entry.Root {
+			r.Base = base.String()
+		}
+		rows = append(rows, r)
+	}
+	return cli.Print(w.Stdout, f, rows, func(r row) string {
+		switch {
+		case r.Gone:
+			return r.Attribute + " below an entry that is gone: " + r.Base
+		case r.Base != "":
+			return r.Attribute + " from " + r.Base + " down"
+		}
+		return r.Attribute + " everywhere"
+	})
 }
 
 // baseID returns the id of the entry that --base names. If base is "", it returns the

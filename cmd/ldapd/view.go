@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,11 +37,15 @@ func (m viewCommands) root() *cobra.Command {
 
 // viewArgs are the arguments of the commands besides the configuration. Name identifies a
 // definition by its cn or its DN.
-type viewArgs struct{ Name string }
+type viewArgs struct {
+	Name   string
+	Format cli.Format
+}
 
 func (m viewCommands) list() *cobra.Command {
-	return m.Command(&cobra.Command{
-		Use:   "list --store STORE",
+	var a viewArgs
+	return a.Format.AddTo(m.Command(&cobra.Command{
+		Use:   "list --store STORE [--json | --csv]",
 		Short: "List the views",
 		Long: `List the views with their states: whether the records are kept, and up to which moment.
 What was committed since then is added when records are read. Until a view is kept, its
@@ -48,19 +53,21 @@ records are computed from the entries.`,
 		Example: `  ldapd view list --store ./data`,
 		Args:    cobra.NoArgs,
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return viewListJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), viewArgs{})
-	})
+		return viewListJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), a)
+	}))
 }
 
 func (m viewCommands) show() *cobra.Command {
-	return m.Command(&cobra.Command{
-		Use:     "show --store STORE NAME",
+	var a viewArgs
+	return a.Format.AddTo(m.Command(&cobra.Command{
+		Use:     "show --store STORE [--json | --csv] NAME",
 		Short:   "Print the records of a view",
 		Example: `  ldapd view show --store ./data departments`,
 		Args:    cobra.ExactArgs(1),
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return viewShowJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), viewArgs{args[0]})
-	})
+		a.Name = args[0]
+		return viewShowJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), a)
+	}))
 }
 
 func (m viewCommands) rebuild() *cobra.Command {
@@ -72,7 +79,7 @@ records are computed for each reader.`,
 		Example: `  ldapd view rebuild --store ./data departments`,
 		Args:    cobra.ExactArgs(1),
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		return viewRebuildJob.Run(ctx, m.Main, c, cli.ReadWrite, m.Around(), viewArgs{args[0]})
+		return viewRebuildJob.Run(ctx, m.Main, c, cli.ReadWrite, m.Around(), viewArgs{Name: args[0]})
 	}))
 }
 
@@ -82,7 +89,26 @@ var (
 	viewRebuildJob = cli.NewJob("view rebuild", rebuildView)
 )
 
-func listViews(ctx context.Context, w *cli.Work, _ viewArgs) error {
+// viewText is a view in JSON.
+type viewText struct {
+	Name   string     `json:"name"`
+	State  string     `json:"state"`
+	Reason string     `json:"reason,omitempty"`
+	UpTo   *time.Time `json:"upTo,omitempty"` // the records are those of this moment
+}
+
+func (v viewText) String() string {
+	text := v.Name + ": " + v.State
+	if v.Reason != "" {
+		text += ": " + v.Reason
+	}
+	if v.UpTo != nil {
+		text += " up to " + v.UpTo.Format(time.RFC3339Nano)
+	}
+	return text
+}
+
+func listViews(ctx context.Context, w *cli.Work, a viewArgs) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	defs, wrong, err := materialized.Definitions(ctx, s)
@@ -94,33 +120,28 @@ func listViews(ctx context.Context, w *cli.Work, _ viewArgs) error {
 	} else if d != nil {
 		defs = append(defs, d)
 	}
+	var rows, bad []viewText
 	for _, d := range defs {
 		st, err := materialized.StatusOf(ctx, s, d)
 		if err != nil {
 			return err
 		}
-		text := st.State
-		if st.Reason != "" {
-			text += ": " + st.Reason
-		}
+		v := viewText{Name: d.Name.String(), State: st.State, Reason: st.Reason}
 		if st.UpTo != 0 {
-			text += " up to " + st.UpTo.Time().UTC().Format(time.RFC3339Nano)
+			at := st.UpTo.Time().UTC()
+			v.UpTo = &at
 		}
-		fmt.Fprintf(w.Stdout, "%s: %s\n", d.Name, text)
+		rows = append(rows, v)
 	}
-	var lines []string
 	for id, reason := range wrong {
 		name, err := s.Name(ctx, id)
 		if err != nil {
 			return err
 		}
-		lines = append(lines, fmt.Sprintf("%s: not a view: %v", name, reason))
+		bad = append(bad, viewText{Name: name.String(), State: "not a view", Reason: reason.Error()})
 	}
-	slices.Sort(lines)
-	for _, l := range lines {
-		fmt.Fprintln(w.Stdout, l)
-	}
-	return nil
+	slices.SortFunc(bad, func(a, b viewText) int { return strings.Compare(a.Name, b.Name) })
+	return cli.Print(w.Stdout, a.Format, append(rows, bad...), viewText.String)
 }
 
 // findView returns the definition that a command names.
@@ -151,7 +172,7 @@ func showView(ctx context.Context, w *cli.Work, a viewArgs) error {
 	}
 	switch d.Kind {
 	case materialized.List:
-		return showList(ctx, w, s, d)
+		return showList(ctx, w, s, d, a.Format)
 	case materialized.Totals:
 	default:
 		return fmt.Errorf("%s has no records to show: it answers numSubordinates and numAllSubordinates", d.Name)
@@ -160,18 +181,37 @@ func showView(ctx context.Context, w *cli.Work, a viewArgs) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range rs {
-		fmt.Fprintln(w.Stdout, recordText(d, &r))
+	if a.Format == cli.Text {
+		return cli.Print(w.Stdout, a.Format, rs, func(r materialized.Record) string { return recordText(d, &r) })
 	}
-	return nil
+	var rows []cli.Row
+	for _, r := range rs {
+		var row cli.Row
+		for i, t := range d.Groups {
+			row = append(row, cli.Field{Name: t.Name(), Value: cli.Readable(r.Values[i])[0]})
+		}
+		for i, t := range d.Totals {
+			if n := r.Totals[i]; n != nil {
+				row = append(row, cli.Field{Name: totalName(t), Value: json.Number(n.String())})
+			}
+		}
+		rows = append(rows, row)
+	}
+	return cli.Print(w.Stdout, a.Format, rows, nil)
+}
+
+// totalName returns the operation and the attribute of a total, such as "sum uidNumber".
+func totalName(t materialized.Total) string {
+	return strings.TrimSpace(string(t.Op) + " " + t.Attribute)
 }
 
 // showList prints the entries of a list view in the order of the view, each with the
 // attributes that the view shows.
-func showList(ctx context.Context, w *cli.Work, s *partition.Snapshot, d *materialized.Definition) error {
+func showList(ctx context.Context, w *cli.Work, s *partition.Snapshot, d *materialized.Definition, f cli.Format) error {
 	all := func(_ context.Context, _ partition.Located, _ *entry.Entry, as []entry.Attribute) ([]entry.Attribute, error) {
 		return as, nil
 	}
+	var rows []cli.Row
 	for x, err := range materialized.Each(ctx, s, d, materialized.ListOptions{}) {
 		if err != nil {
 			return err
@@ -188,6 +228,14 @@ func showList(ctx context.Context, w *cli.Work, s *partition.Snapshot, d *materi
 		if err != nil {
 			return err
 		}
+		if f != cli.Text {
+			row := cli.Row{{Name: "dn", Value: found.Name.String()}}
+			for i := range as {
+				row = append(row, cli.Field{Name: as[i].Description(), Value: cli.Readable(as[i].Values...)})
+			}
+			rows = append(rows, row)
+			continue
+		}
 		var parts []string
 		for i := range as {
 			for _, v := range as[i].Values {
@@ -196,7 +244,10 @@ func showList(ctx context.Context, w *cli.Work, s *partition.Snapshot, d *materi
 		}
 		fmt.Fprintf(w.Stdout, "%s: %s\n", found.Name, strings.Join(parts, ", "))
 	}
-	return nil
+	if f == cli.Text {
+		return nil
+	}
+	return cli.Print(w.Stdout, f, rows, nil)
 }
 
 // recordText returns a record as a line.
@@ -208,7 +259,7 @@ func recordText(d *materialized.Definition, r *materialized.Record) string {
 	text := rdn.String() + ":"
 	for i, t := range d.Totals {
 		if n := r.Totals[i]; n != nil {
-			text += " " + strings.TrimSpace(string(t.Op)+" "+t.Attribute) + " " + n.String() + ","
+			text += " " + totalName(t) + " " + n.String() + ","
 		}
 	}
 	return strings.TrimSuffix(text, ",")

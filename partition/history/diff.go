@@ -20,17 +20,23 @@ import (
 // base or below base in at least one of the states. An empty base means all entries. Diff
 // returns the number of changes.
 func Diff(ctx context.Context, from, to *partition.Snapshot, base dn.DN, w io.Writer) (n int, err error) {
-	ids, err := mayDiffer(ctx, from, to)
-	if err != nil {
-		return 0, err
-	}
-	if len(base) > 0 {
-		if ids, err = idsBelow(ctx, from, to, base, ids); err != nil {
-			return 0, err
+	return writeRecords(w, Between(ctx, from, to, base))
+}
+
+// Between yields the changes that [Diff] writes.
+func Between(ctx context.Context, from, to *partition.Snapshot, base dn.DN) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		ids, err := mayDiffer(ctx, from, to)
+		if err == nil && len(base) > 0 {
+			ids, err = idsBelow(ctx, from, to, base, ids)
 		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		d := &Difference{From: from, To: to, IDs: ids}
+		d.Records(ctx)(yield)
 	}
-	d := &Difference{From: from, To: to, IDs: ids}
-	return writeRecords(w, d.Records(ctx))
 }
 
 // writeRecords writes records as LDIF and returns their number.

@@ -50,13 +50,14 @@ that entry and everything below it. The manual is docs/access.md.`,
 }
 
 func (m commands) list() *cobra.Command {
-	return m.Command(&cobra.Command{
-		Use:   "list --store STORE",
+	var a formatted
+	return a.Format.AddTo(m.Command(&cobra.Command{
+		Use:   "list --store STORE [--json | --csv]",
 		Short: "Print the rules in force, as access apply takes them",
 		Args:  cobra.NoArgs,
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return listJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), nothing{})
-	})
+		return listJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), a)
+	}))
 }
 
 func (m commands) profile() *cobra.Command {
@@ -118,8 +119,19 @@ func (m commands) read(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// nothing is the type of the arguments of a job that needs none.
-type nothing struct{}
+// formatted are the arguments of a job that only prints.
+type formatted struct{ Format cli.Format }
+
+// ruleText is a rule in JSON.
+type ruleText struct {
+	Name  string `json:"name"`
+	Place string `json:"place"` // "": the whole directory
+	Rule  string `json:"rule"`  // with its name and without its place
+}
+
+func ruleTextOf(r acl.Placed) ruleText {
+	return ruleText{r.Rule.Name, r.Place.String(), r.Rule.String()}
+}
 
 type applyArgs struct {
 	Text   string
@@ -139,14 +151,21 @@ var (
 	applyJob   = cli.NewJob("access apply", applyAccess)
 )
 
-func listAccess(ctx context.Context, w *cli.Work, _ nothing) error {
+func listAccess(ctx context.Context, w *cli.Work, a formatted) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	rules, err := access.Placed(ctx, s)
 	if err != nil {
 		return err
 	}
-	return printRules(w, rules)
+	if a.Format == cli.Text {
+		return printRules(w, rules)
+	}
+	var rows []ruleText
+	for _, r := range rules {
+		rows = append(rows, ruleTextOf(r))
+	}
+	return cli.Print(w.Stdout, a.Format, rows, nil)
 }
 
 func printRules(w *cli.Work, rules []acl.Placed) error {

@@ -18,8 +18,9 @@ import (
 )
 
 func (m commands) diff() *cobra.Command {
-	return m.Command(&cobra.Command{
-		Use:   "diff --store STORE [A] B",
+	var format cli.Format
+	return format.AddTo(m.Command(&cobra.Command{
+		Use:   "diff --store STORE [--json | --csv] [A] B",
 		Short: "Show who gains and loses which rights under other rules",
 		Long: `Show who gains (+) and loses (-) which rights, and on which entries, if the rules B
 replace the rules A. Both A and B are either a file of rules ("-" means standard input),
@@ -31,16 +32,16 @@ same in other words make no difference.`,
   ldapd access diff --store ./data 2026-01-31T12:00:00Z now`,
 		Args: cobra.RangeArgs(1, 2),
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, args []string) error {
-		a := diffArgs{{When: "now"}}
+		a := diffArgs{Rules: [2]ruleSource{{When: "now"}}, Format: format}
 		for i, text := range args {
 			source, err := m.ruleSource(text)
 			if err != nil {
 				return err
 			}
-			a[i+2-len(args)] = source
+			a.Rules[i+2-len(args)] = source
 		}
 		return diffJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), a)
-	})
+	}))
 }
 
 // A ruleSource says where rules come from: the text of a file, or a point in time.
@@ -66,7 +67,10 @@ func (m commands) ruleSource(name string) (ruleSource, error) {
 	return ruleSource{Text: &s}, nil
 }
 
-type diffArgs [2]ruleSource
+type diffArgs struct {
+	Rules  [2]ruleSource
+	Format cli.Format
+}
 
 var diffJob = cli.NewJob("access diff", diffAccess)
 
@@ -74,7 +78,7 @@ func diffAccess(ctx context.Context, w *cli.Work, a diffArgs) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	var sets [2]*acl.Set
-	for i, source := range a {
+	for i, source := range a.Rules {
 		rules, err := source.rules(ctx, w)
 		if err != nil {
 			return err
@@ -87,12 +91,19 @@ func diffAccess(ctx context.Context, w *cli.Work, a diffArgs) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range found {
-		if _, err := fmt.Fprintln(w.Stdout, d); err != nil {
-			return err
-		}
+	if a.Format == cli.Text {
+		return cli.Print(w.Stdout, a.Format, found, acl.Difference.String)
 	}
-	return nil
+	type row struct {
+		Gained bool     `json:"gained"`
+		Rights []string `json:"rights"`
+		Where  []string `json:"where"`
+	}
+	var rows []row
+	for _, d := range found {
+		rows = append(rows, row(d))
+	}
+	return cli.Print(w.Stdout, a.Format, rows, nil)
 }
 
 func (r *ruleSource) rules(ctx context.Context, w *cli.Work) ([]acl.Placed, error) {

@@ -45,7 +45,7 @@ func (e *edit) run(ctx context.Context) error {
 	var listed strings.Builder
 	a := e.Around()
 	a.Stdout = &listed
-	if err := listJob.Run(ctx, e.Main, e.config, cli.ReadOnly, a, nothing{}); err != nil {
+	if err := listJob.Run(ctx, e.Main, e.config, cli.ReadOnly, a, formatted{}); err != nil {
 		return err
 	}
 	e.was = strings.TrimSuffix(listed.String(), "\n")
@@ -84,7 +84,7 @@ func (e *edit) once(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	if err == nil {
-		err = diffJob.Run(ctx, e.Main, e.config, cli.ReadOnly, e.Around(), diffArgs{{Text: &e.was}, {Text: &text}})
+		err = diffJob.Run(ctx, e.Main, e.config, cli.ReadOnly, e.Around(), diffArgs{Rules: [2]ruleSource{{Text: &e.was}, {Text: &text}}})
 	}
 	if err != nil {
 		fmt.Fprintln(e.Stderr, err)

@@ -26,6 +26,7 @@ type explainArgs struct {
 	As, To, Attribute, Value, Right string
 	From, Mechanism                 string
 	Secure, Local                   bool
+	Format                          cli.Format
 }
 
 var explainJob = cli.NewJob("access explain", explainAccess)
@@ -46,17 +47,17 @@ func (m commands) explain() *cobra.Command {
 	})
 	f := c.Flags()
 	a.connectionFlags(f)
-	f.StringVar(&a.To, "to", "", "`DN` of the entry")
+	f.StringVar(&a.To, "to", "", "`DN`, uid or mail of the entry")
 	f.StringVar(&a.Attribute, "attribute", "", "`ATTR` to ask about; without it, the entry itself")
 	f.StringVar(&a.Value, "value", "", "value `V` of the attribute; without it, all values")
 	f.StringVar(&a.Right, "right", "", "`RIGHTS` to ask about, separated by commas; without it, all rights")
-	return c
+	return a.Format.AddTo(c)
 }
 
 // connectionFlags adds the flags that describe the requester and the requester's
 // connection.
 func (a *explainArgs) connectionFlags(f *pflag.FlagSet) {
-	f.StringVar(&a.As, "as", "", "`DN` of the user; without it, an anonymous user")
+	f.StringVar(&a.As, "as", "", "`DN`, uid or mail of the user; without it, an anonymous user")
 	f.StringVar(&a.From, "from", "", "`ADDRESS` of the client")
 	f.StringVar(&a.Mechanism, "mechanism", "simple", "`MECHANISM` of the bind")
 	f.BoolVar(&a.Secure, "secure", false, "the client uses TLS")
@@ -72,7 +73,7 @@ type question struct {
 
 // connected parses the arguments about the requester and the requester's connection.
 func (a *explainArgs) connected() (q question, err error) {
-	if q.who, err = cli.ParseName("--as", a.As); err != nil {
+	if q.who, err = cli.CheckName("--as", a.As); err != nil {
 		return q, err
 	}
 	q.connection = acl.Connection{Secure: a.Secure, Local: a.Local, Mechanism: a.Mechanism, Time: time.Now()}
@@ -88,10 +89,10 @@ func (a *explainArgs) parse() (q question, err error) {
 	if q, err = a.connected(); err != nil {
 		return q, err
 	}
-	if q.about, err = cli.ParseName("--to", a.To); err != nil {
+	if q.about, err = cli.CheckName("--to", a.To); err != nil {
 		return q, err
 	}
-	if len(q.about) == 0 {
+	if a.To == "" {
 		return q, &config.Error{Where: "--to", Text: "the name of an entry is needed"}
 	}
 	q.rights = acl.EntryRights
@@ -108,7 +109,22 @@ func (a *explainArgs) parse() (q question, err error) {
 	return q, nil
 }
 
+// find replaces the uid or mail of an entry by the entry's DN.
+func (a *explainArgs) find(ctx context.Context, w *cli.Work) error {
+	for where, text := range map[string]*string{"--as": &a.As, "--to": &a.To} {
+		name, err := w.Name(ctx, where, *text)
+		if err != nil {
+			return err
+		}
+		*text = name.String()
+	}
+	return nil
+}
+
 func explainAccess(ctx context.Context, w *cli.Work, a explainArgs) error {
+	if err := a.find(ctx, w); err != nil {
+		return err
+	}
 	q, err := a.parse()
 	if err != nil {
 		return err
@@ -126,7 +142,14 @@ func explainAccess(ctx context.Context, w *cli.Work, a explainArgs) error {
 	if err != nil {
 		return err
 	}
-	printWho(w, c)
+	type row struct {
+		Right   string   `json:"right"`
+		Allowed bool     `json:"allowed"`
+		Allow   []string `json:"allow,omitempty"` // rules
+		Deny    []string `json:"deny,omitempty"`
+		Near    []string `json:"near,omitempty"` // rules that would allow it to others, or on other conditions
+	}
+	var rows []row
 	out := tabwriter.NewWriter(w.Stdout, 0, 8, 2, ' ', 0)
 	for _, right := range q.rights.Each() {
 		question := acl.Question{Right: right, Type: t, Options: entry.SortOptions(options)}
@@ -137,8 +160,13 @@ func explainAccess(ctx context.Context, w *cli.Work, a explainArgs) error {
 		if err != nil {
 			return err
 		}
+		rows = append(rows, row{right.String(), answer.Allowed, answer.Allow, answer.Deny, answer.Near})
 		fmt.Fprintf(out, "%s\t%s\n", right, reasons(answer))
 	}
+	if a.Format != cli.Text {
+		return cli.Print(w.Stdout, a.Format, rows, nil)
+	}
+	printWho(w, c)
 	return out.Flush()
 }
 

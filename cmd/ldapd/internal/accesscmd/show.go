@@ -24,8 +24,9 @@ import (
 var showJob = cli.NewJob("access show", showAccess)
 
 func (m commands) show() *cobra.Command {
-	return m.Command(&cobra.Command{
-		Use:   "show --store STORE DN|RULE",
+	var a showArgs
+	return a.Format.AddTo(m.Command(&cobra.Command{
+		Use:   "show --store STORE [--json | --csv] DN|RULE",
 		Short: "Print the rules at an entry, or one rule, and who changed them last",
 		Long: `Print the rules at an entry, or one rule, with the entries that they name and who
 changed them last. The rules for the whole directory are at cn=config. The name of a
@@ -37,8 +38,15 @@ rule has the form that access explain prints: boss@ou=people,dc=example,dc=com.`
 		if _, _, err := ruleLabel(args[0]); err != nil {
 			return err
 		}
-		return showJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), args[0])
-	})
+		a.Label = args[0]
+		return showJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), a)
+	}))
+}
+
+// showArgs are the arguments of the command besides the configuration.
+type showArgs struct {
+	Label  string // of a rule or a place
+	Format cli.Format
 }
 
 // ruleLabel splits the label of a rule, NAME@PLACE, into name and place. If the label
@@ -56,8 +64,8 @@ func ruleLabel(text string) (rule string, place dn.DN, err error) {
 	return rule, place, nil
 }
 
-func showAccess(ctx context.Context, w *cli.Work, text string) error {
-	name, place, err := ruleLabel(text)
+func showAccess(ctx context.Context, w *cli.Work, a showArgs) error {
+	name, place, err := ruleLabel(a.Label)
 	if err != nil {
 		return err
 	}
@@ -81,9 +89,36 @@ func showAccess(ctx context.Context, w *cli.Work, text string) error {
 		return err
 	}
 	if len(shown) == 0 && name != "" {
-		return fmt.Errorf("there is no rule %s", text)
+		return fmt.Errorf("there is no rule %s", a.Label)
+	}
+	if a.Format != cli.Text {
+		return printShownAs(w, a.Format, shown)
 	}
 	return printShown(w, shown)
+}
+
+// printShownAs prints rules in JSON or CSV. The time and the author are those of the rule's last change.
+func printShownAs(w *cli.Work, f cli.Format, rules []access.Shown) error {
+	type row struct {
+		ruleText
+		Names    []string   `json:"names,omitempty"` // the entries that the rule names
+		Changed  *time.Time `json:"changed,omitempty"`
+		Revision string     `json:"revision,omitempty"`
+		By       string     `json:"by,omitempty"`
+	}
+	var rows []row
+	for _, r := range rules {
+		x := row{ruleText: ruleTextOf(r.Placed), By: r.Change.By.Name}
+		for _, n := range r.Names {
+			x.Names = append(x.Names, entryName(n.Name))
+		}
+		if r.Change.Revision != 0 {
+			at := r.Change.Revision.Time().UTC()
+			x.Changed, x.Revision = &at, r.Change.Revision.String()
+		}
+		rows = append(rows, x)
+	}
+	return cli.Print(w.Stdout, f, rows, nil)
 }
 
 func printShown(w *cli.Work, rules []access.Shown) error {
@@ -159,6 +194,9 @@ or only on another kind of connection.`,
 }
 
 func whoamiAccess(ctx context.Context, w *cli.Work, a explainArgs) error {
+	if err := a.find(ctx, w); err != nil {
+		return err
+	}
 	q, err := a.connected()
 	if err != nil {
 		return err
@@ -222,8 +260,9 @@ func printStandings(w *cli.Work, rules []acl.Placed, how []acl.Standing) error {
 var checkJob = cli.NewJob("access check", checkAccess)
 
 func (m commands) check() *cobra.Command {
-	return m.Command(&cobra.Command{
-		Use:   "check --store STORE",
+	var a formatted
+	return a.Format.AddTo(m.Command(&cobra.Command{
+		Use:   "check --store STORE [--json | --csv]",
 		Short: "Find rules that have no effect, or that let somebody give themselves rights",
 		Long: `Find rules that never apply, that change nothing because another rule says the same, or
 that name somebody whose entry was deleted. Also find rules that let somebody write what
@@ -231,21 +270,24 @@ another rule depends on: the members of a group, an attribute in a filter, the p
 of an account. Not every rule that is found is wrong. The exit status is 0.`,
 		Args: cobra.NoArgs,
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
-		return checkJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), nothing{})
-	})
+		return checkJob.Run(ctx, m.Main, c, cli.ReadOnly, m.Around(), a)
+	}))
 }
 
-func checkAccess(ctx context.Context, w *cli.Work, _ nothing) error {
+func checkAccess(ctx context.Context, w *cli.Work, a formatted) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
 	found, err := access.Check(ctx, s)
 	if err != nil {
 		return err
 	}
-	for _, f := range found {
-		if _, err := fmt.Fprintf(w.Stdout, "%s %s\n", f.Rule.Label(), f.Text); err != nil {
-			return err
-		}
+	type row struct {
+		Rule string `json:"rule"`
+		Text string `json:"text"`
 	}
-	return nil
+	var rows []row
+	for _, f := range found {
+		rows = append(rows, row{f.Rule.Label(), f.Text})
+	}
+	return cli.Print(w.Stdout, a.Format, rows, func(r row) string { return r.Rule + " " + r.Text })
 }

@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
@@ -34,6 +39,44 @@ func ParseName(where, text string) (dn.DN, error) {
 		return nil, &config.Error{Where: where, Text: err.Error()}
 	}
 	return name, nil
+}
+
+// CheckName is like ParseName, but returns nil for a text that only Work.Name can find.
+func CheckName(where, text string) (dn.DN, error) {
+	if !strings.Contains(text, "=") {
+		return nil, nil
+	}
+	return ParseName(where, text)
+}
+
+// Name returns the name that a DN from the command line says. A text without "=" is the uid or the
+// mail of an entry.
+func (w *Work) Name(ctx context.Context, where, text string) (dn.DN, error) {
+	if text == "" || strings.Contains(text, "=") {
+		return ParseName(where, text)
+	}
+	s := state.Newest(w.Partition)
+	defer s.Close()
+	value := []byte(text)
+	f := filter.Resolve(filter.Or{&filter.Equal{Attribute: "uid", Value: value}, &filter.Equal{Attribute: "mail", Value: value}}, s.Schema())
+	var found dn.DN
+	for r, err := range search.Walk(ctx, s, partition.Query{Base: catalog.Root, Scope: op.WholeSubtree, Filter: f}) {
+		if err != nil {
+			return nil, err
+		}
+		name, err := r.Name.DN()
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			return nil, &config.Error{Where: where, Text: fmt.Sprintf("%q is the uid or mail of %s and of %s: give the DN", text, found, name)}
+		}
+		found = name
+	}
+	if found == nil {
+		return nil, &config.Error{Where: where, Text: fmt.Sprintf("%q is neither a DN nor the uid or mail of an entry", text)}
+	}
+	return found, nil
 }
 
 // StateAt returns the state at the point in time that the user gave with flag.

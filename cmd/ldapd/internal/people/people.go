@@ -25,7 +25,7 @@ type task struct {
 	Verb   string   // a key of verbs
 	Names  []string // the arguments
 	People config.People
-	Format string // "", "json" or "csv"
+	Format cli.Format
 
 	// A new user or group.
 	CN, Mail, Description, GID string
@@ -88,7 +88,7 @@ func (m *commands) parent(use, short, long string) *cobra.Command {
 // The function prepare, if there is one, adds flags to it and returns what completes the task.
 func (m *commands) verb(verb, use, short string, mode cli.Mode, arguments int, prepare func(*cobra.Command, *task) func() error) *cobra.Command {
 	t := &task{Verb: verb}
-	complete := func() error { return nil }
+	var complete func() error
 	name, rest, _ := strings.Cut(use, " ")
 	args := cobra.MinimumNArgs(arguments)
 	if arguments < 2 {
@@ -104,8 +104,10 @@ func (m *commands) verb(verb, use, short string, mode cli.Mode, arguments int, p
 		if err := m.ready(c); err != nil {
 			return err
 		}
-		if err := complete(); err != nil {
-			return err
+		if complete != nil {
+			if err := complete(); err != nil {
+				return err
+			}
 		}
 		return m.run(ctx, c, mode, t)
 	})
@@ -210,7 +212,7 @@ func (m *commands) groupAdd() *cobra.Command {
 		f.StringArrayVar(&t.Members, "member", nil, "`USER` or group that is a member; may be repeated")
 		f.StringVar(&t.Description, "description", "", "`TEXT`")
 		f.BoolVar(&t.Posix, "posix", false, "make a group for Unix machines (posixGroup, memberUid), with a number")
-		return func() error { return nil }
+		return nil
 	})
 	c.Long = `Add a group. If its class requires a member and none is given, the empty name takes that
 place, which the first member that is added replaces.`
@@ -219,9 +221,9 @@ place, which the first member that is added replaces.`
 
 func (m *commands) list(kind string) *cobra.Command {
 	return m.verb(kind+" list", "list", "List "+kind+"s", cli.ReadOnly, 0, func(c *cobra.Command, t *task) func() error {
-		format := formats(c, t, "an object for each "+kind)
+		t.Format.AddTo(c)
 		if kind == "group" {
-			return format
+			return nil
 		}
 		var expiring, idle string
 		f := c.Flags()
@@ -232,35 +234,17 @@ func (m *commands) list(kind string) *cobra.Command {
 			if t.Expiring, err = days("--expiring", expiring); err != nil {
 				return err
 			}
-			if t.Idle, err = days("--idle", idle); err != nil {
-				return err
-			}
-			return format()
+			t.Idle, err = days("--idle", idle)
+			return err
 		}
 	})
 }
 
 func (m *commands) show(kind string) *cobra.Command {
 	return m.verb(kind+" show", "show "+strings.ToUpper(kind), "Show a "+kind, cli.ReadOnly, 1, func(c *cobra.Command, t *task) func() error {
-		return formats(c, t, "an object")
-	})
-}
-
-// formats adds the flags for the format of the output.
-func formats(c *cobra.Command, t *task, objects string) func() error {
-	var json, csv bool
-	c.Flags().BoolVar(&json, "json", false, "print "+objects+" as JSON")
-	c.Flags().BoolVar(&csv, "csv", false, "print comma-separated values, with a line of names first")
-	c.MarkFlagsMutuallyExclusive("json", "csv")
-	return func() error {
-		switch {
-		case json:
-			t.Format = "json"
-		case csv:
-			t.Format = "csv"
-		}
+		t.Format.AddTo(c)
 		return nil
-	}
+	})
 }
 
 // days parses a duration, which may be a number of days.

@@ -1,7 +1,6 @@
 package people
 
 import (
-	"encoding/base64"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -10,9 +9,10 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 )
 
 // The attributes that lists and show print.
@@ -26,8 +26,8 @@ var (
 // An output prints entries.
 type output struct {
 	io.Writer
-	format string // as in a task
-	users  bool   // the entries have accounts
+	format cli.Format
+	users  bool // the entries have accounts
 }
 
 // A record is an entry in JSON. Values that are no text are in base64.
@@ -44,7 +44,7 @@ func recordOf(e *found) *record {
 	for _, a := range e.Attributes {
 		for _, v := range a.Values {
 			if !slices.Contains(hidden, strings.ToLower(a.Name)) && v != "" {
-				r.Attributes[a.Name] = append(r.Attributes[a.Name], readable(v))
+				r.Attributes[a.Name] = append(r.Attributes[a.Name], cli.Readable([]byte(v))...)
 			}
 		}
 	}
@@ -65,13 +65,6 @@ func recordOf(e *found) *record {
 		}
 	}
 	return r
-}
-
-func readable(value string) string {
-	if utf8.ValidString(value) {
-		return value
-	}
-	return base64.StdEncoding.EncodeToString([]byte(value))
 }
 
 // value returns what a list shows of an attribute.
@@ -99,7 +92,7 @@ func (o *output) print(all []found, columns []string, wanted func(*found) bool) 
 			continue
 		}
 		r := recordOf(&all[i])
-		if o.format == "json" {
+		if o.format == cli.JSON {
 			if err := json.NewEncoder(o).Encode(r); err != nil {
 				return err
 			}
@@ -114,7 +107,7 @@ func (o *output) print(all []found, columns []string, wanted func(*found) bool) 
 		}
 		rows = append(rows, append(row, r.DN))
 	}
-	if o.format == "json" {
+	if o.format == cli.JSON {
 		return nil
 	}
 	head := slices.Clone(columns)
@@ -126,7 +119,7 @@ func (o *output) print(all []found, columns []string, wanted func(*found) bool) 
 
 // table prints rows; the first has the names of the columns.
 func (o *output) table(rows [][]string) error {
-	if o.format == "csv" {
+	if o.format == cli.CSV {
 		return csv.NewWriter(o).WriteAll(rows)
 	}
 	w := tabwriter.NewWriter(o, 0, 0, 2, ' ', 0)
@@ -139,7 +132,7 @@ func (o *output) table(rows [][]string) error {
 // printOne prints all of an entry.
 func (o *output) printOne(e *found) error {
 	r := recordOf(e)
-	if o.format == "json" {
+	if o.format == cli.JSON {
 		return json.NewEncoder(o).Encode(r)
 	}
 	var rows [][]string
@@ -148,7 +141,7 @@ func (o *output) printOne(e *found) error {
 			rows = append(rows, []string{name, value})
 		}
 	}
-	if o.format == "csv" {
+	if o.format == cli.CSV {
 		add("attribute", "value")
 	}
 	add("dn", r.DN)
