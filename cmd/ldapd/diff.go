@@ -49,7 +49,7 @@ func diff(ctx context.Context, w *cli.Work, a diffArgs) error {
 	if err != nil {
 		return err
 	}
-	from, err := cli.StateAt(ctx, w, "--from", a.From)
+	from, err := cli.StateSince(ctx, w, "--from", a.From)
 	if err != nil {
 		return err
 	}

@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
 	"github.com/seed-4dac0d86/ldapd/store/table"
-	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // The commands about the past are log, diff and restore. They call package history.
@@ -66,28 +61,14 @@ func printLog(ctx context.Context, w *cli.Work, a logArgs) error {
 	if a.Since == "" {
 		a.Since = w.Partition.DB.Horizon().String()
 	}
-	s, err := firstState(ctx, w, a.Since)
-	if err != nil {
-		return err
-	}
-	if s != nil {
+	if a.Since != table.Revision(0).String() { // at revision 0 there is no state to protect
+		s, err := cli.StateSince(ctx, w, "--since", a.Since)
+		if err != nil {
+			return err
+		}
 		defer s.Close() // an open snapshot protects later states from collection
 		o.Since = s.Revision()
 	}
 	_, err = history.Log(ctx, w.Partition, w.Stdout, o)
 	return err
-}
-
-// firstState returns the state after which changes are shown, or nil if all of history is kept.
-// If history is kept only from a later state on, firstState says so and returns that state.
-func firstState(ctx context.Context, w *cli.Work, since string) (*partition.Snapshot, error) {
-	if since == table.Revision(0).String() { // at revision 0 there is no state to protect
-		return nil, nil
-	}
-	s, err := cli.StateAt(ctx, w, "--since", since)
-	if gone := (*txn.HorizonError)(nil); errors.As(err, &gone) {
-		fmt.Fprintf(w.Stderr, "ldapd: history is kept from %s on, so earlier changes are not shown\n", gone.Horizon.Time().UTC().Format(time.RFC3339Nano))
-		return firstState(ctx, w, gone.Horizon.String())
-	}
-	return s, err
 }

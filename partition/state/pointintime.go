@@ -2,7 +2,10 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
@@ -25,8 +28,9 @@ var Now = PointInTime{text: "now"}
 
 // ParsePointInTime parses a point in time in any of its forms: "now", a revision as
 // printed (r65f8c2a41b-0-1), a time of RFC 3339 (2026-11-20T10:00:00Z), a generalized
-// time (20261120100000Z), or the name of a checkpoint. A time without a fraction is the
-// beginning of its second.
+// time (20261120100000Z), a date (2026-11-20) or a day of the week before today (last
+// monday), which stand for the beginning of the day in UTC, a time before now (90m, 36h, 7d),
+// or the name of a checkpoint. A time without a fraction is the beginning of its second.
 func ParsePointInTime(s string) (PointInTime, error) {
 	if s == "now" {
 		return Now, nil
@@ -42,11 +46,38 @@ func ParsePointInTime(s string) (PointInTime, error) {
 	if m.time, err = schema.Time([]byte(s)); err == nil {
 		return m, m.check()
 	}
+	if m.time, err = before(s, time.Now().UTC()); err == nil {
+		return m, m.check()
+	}
 	if txn.IsCheckpointName(s) {
 		m.name = s
 		return m, nil
 	}
-	return m, fmt.Errorf("%.100q is no moment: want a time (2026-11-20T10:00:00Z or 20261120100000Z), a revision (r65f8c2a41b-0-1), the name of a checkpoint, or now", s)
+	return m, fmt.Errorf("%.100q is no moment: want a time (2026-11-20T10:00:00Z, 20261120100000Z, 2026-11-20, last monday), a time before now (7d, 36h), a revision (r65f8c2a41b-0-1), the name of a checkpoint, or now", s)
+}
+
+// before parses a date, a day of the week before now, or a duration before now.
+func before(s string, now time.Time) (time.Time, error) {
+	if date, err := time.Parse(time.DateOnly, s); err == nil {
+		return date, nil
+	}
+	if day, ok := strings.CutPrefix(strings.ToLower(s), "last "); ok {
+		for back := 1; back <= 7; back++ {
+			if d := now.AddDate(0, 0, -back); strings.ToLower(d.Weekday().String()) == day {
+				return d.Truncate(24 * time.Hour), nil
+			}
+		}
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return now.AddDate(0, 0, -int(n)), nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return time.Time{}, errors.New("no time before now")
+	}
+	return now.Add(-d), nil
 }
 
 // check returns an error for a time that is earlier than any time that a revision can

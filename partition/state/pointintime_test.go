@@ -19,7 +19,12 @@ func TestParseMoment(t *testing.T) {
 		"before-upgrade":                 "checkpoint before-upgrade",
 		"r65f8c2a41b-0-1x":               "checkpoint r65f8c2a41b-0-1x",
 		"":                               "error",
-		"2026-11-20":                     "error",
+		"2026-11-20":                     "2026-11-20T00:00:00Z",
+		"last week":                      "error",
+		"-7d":                            "error",
+		"70000d":                         "error",
+		"0":                              "error",
+		"40000d":                         "error",
 		"2026-11-20T10:00:00":            "error",
 		"20261320100000Z":                "error",
 		"2012-12-31T23:59:59Z":           "error",
@@ -32,6 +37,29 @@ func TestParseMoment(t *testing.T) {
 		m, err := ParsePointInTime(text)
 		if got := spell(m, err); got != want {
 			t.Errorf("%q: %s, want %s (%v)", text, got, want, err)
+		}
+	}
+}
+
+func TestBefore(t *testing.T) {
+	now := time.Date(2026, 11, 25, 10, 30, 0, 0, time.UTC) // a Wednesday
+	for text, want := range map[string]string{
+		"2026-11-20":     "2026-11-20T00:00:00Z",
+		"last monday":    "2026-11-23T00:00:00Z",
+		"Last Wednesday": "2026-11-18T00:00:00Z",
+		"last thursday":  "2026-11-19T00:00:00Z",
+		"7d":             "2026-11-18T10:30:00Z",
+		"36h":            "2026-11-23T22:30:00Z",
+		"1h30m":          "2026-11-25T09:00:00Z",
+		"last":           "",
+		"last day":       "",
+		"7":              "",
+		"-1h":            "",
+		"2026-13-01":     "",
+	} {
+		got, err := before(text, now)
+		if (err == nil) != (want != "") || err == nil && got.Format(time.RFC3339) != want {
+			t.Errorf("%q: %v %v, want %q", text, got, err, want)
 		}
 	}
 }

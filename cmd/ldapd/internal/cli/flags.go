@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -17,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/history"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // OneOf returns a function that opens only files whose names are in names.
@@ -30,7 +32,7 @@ func OneOf(names []string, open func(string) (*os.File, error)) func(string) (*o
 }
 
 // PointInTimeHelp describes the forms of a point in time.
-const PointInTimeHelp = "a time such as 2026-01-31T12:00:00Z, a revision, or the name of a checkpoint"
+const PointInTimeHelp = "a time such as 2026-01-31T12:00:00Z, 2026-01-31, 'last monday' (in UTC) or 7d (ago), a revision, or the name of a checkpoint"
 
 // ParseName parses a name from the command line.
 func ParseName(where, text string) (dn.DN, error) {
@@ -93,3 +95,14 @@ const DryRunHelp = "say what would be done, or why it cannot be done, and change
 
 // ErrDryRun ends the transaction of a dry run.
 var ErrDryRun = errors.New("dry run")
+
+// StateSince is like StateAt, for a command that shows what changed since then. If the state is not kept
+// any more, StateSince says so and returns the earliest state that is kept.
+func StateSince(ctx context.Context, w *Work, flag, when string) (*partition.Snapshot, error) {
+	s, err := StateAt(ctx, w, flag, when)
+	if gone := (*txn.HorizonError)(nil); errors.As(err, &gone) {
+		fmt.Fprintf(w.Stderr, "ldapd: history is kept from %s on, so earlier changes are not shown\n", gone.Horizon.Time().UTC().Format(time.RFC3339Nano))
+		return StateSince(ctx, w, flag, gone.Horizon.String()) // which may have moved meanwhile
+	}
+	return s, err
+}
