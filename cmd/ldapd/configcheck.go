@@ -244,6 +244,9 @@ func (k *checker) certificates(now time.Time) {
 	if k.TLS.Certificate == "" || !k.fine("tls.certificate", "tls.key", "tls.client-certificates", "tls.client-ca", "tls.min-version") {
 		return
 	}
+	if _, err := os.Stat(k.TLS.Certificate); err != nil && k.TLS.SelfSigned {
+		return // serve will make it
+	}
 	leaf, mistakes := serving.CertificateFiles(k.Config).Check()
 	for _, e := range mistakes {
 		k.findings[isError] = append(k.findings[isError], serving.CertificateError(k.Config, e).Error())

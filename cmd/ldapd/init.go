@@ -30,7 +30,7 @@ const packaged = "/etc/ldapd/ldapd.yaml"
 
 // Answers to the question about the certificate. Every other answer is the name of a file.
 const (
-	selfSigned    = "self-signed"
+	selfSigned    = config.SelfSigned
 	noCertificate = "none"
 )
 
@@ -460,15 +460,6 @@ func checkProfile(name string) error {
 		return fmt.Errorf("%q is none of %s", name, strings.Join(acl.Profiles, ", "))
 	}
 	return nil
-}
-
-// hostNames returns the names of this machine for a certificate.
-func hostNames() []string {
-	names := []string{"localhost", "127.0.0.1", "::1"}
-	if host, err := os.Hostname(); err == nil && host != "localhost" {
-		names = append([]string{host}, names...)
-	}
-	return names
 }
 
 // reachable returns the first of the URLs, in a form to which a client on this machine can

@@ -54,9 +54,6 @@ func (k *maker) write(name string, mode fs.FileMode, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// certificateFor is how long a self-signed certificate lasts.
-const certificateFor = 2 * 365 * 24 * time.Hour
-
 // secrets writes the hash of the password. If the certificate is to be self-signed, it also
 // writes the certificate and its key.
 func (k *maker) secrets(ctx context.Context) error {
@@ -79,9 +76,9 @@ func (k *maker) secrets(ctx context.Context) error {
 		return nil
 	}
 	if len(k.hosts) == 0 {
-		k.hosts = hostNames()
+		k.hosts = certs.HostNames()
 	}
-	certificate, key, err := certs.SelfSigned(k.hosts, time.Now().Add(-time.Hour), time.Now().Add(certificateFor))
+	certificate, key, err := certs.SelfSigned(k.hosts, time.Now().Add(-time.Hour), time.Now().Add(certs.Lasts))
 	if err != nil {
 		return err
 	}

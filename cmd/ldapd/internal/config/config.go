@@ -86,7 +86,12 @@ type TLS struct {
 	Certificate, Key, ClientCA, ClientCRL string // files
 	Clients                               string // none, request, require
 	MinVersion                            string // 1.2, 1.3
+	// SelfSigned says that serve makes the files Certificate and Key if they are missing.
+	SelfSigned bool
 }
+
+// SelfSigned is the value of tls.certificate for a certificate that serve makes beside the store.
+const SelfSigned = "self-signed"
 
 // Trace describes where traces are sent. If Endpoint is empty, nothing is traced.
 type Trace struct {
@@ -278,11 +283,16 @@ func (r *reader) config() *Config {
 // configured.
 func (r *reader) admin() Admin {
 	a := Admin{DN: r.text("admin.dn"), Password: r.text("admin.password-hash")}
+	clear := r.text("admin.password")
 	if err := checkDN(a.DN); err != nil {
 		r.fail("admin.dn", "%v", err)
 	}
 	file := r.text("admin.password-file")
 	switch {
+	case clear != "" && (file != "" || a.Password != ""):
+		r.fail("admin.password", "admin.password-file or admin.password-hash is given too: keep one of them")
+	case clear != "":
+		a.Password = clear
 	case file != "" && a.Password != "":
 		r.fail("admin.password-file", "admin.password-hash is given too: keep one of them")
 	case file != "":
@@ -326,6 +336,13 @@ func (r *reader) tls() TLS {
 		ClientCRL:   r.text("tls.client-crl"),
 		Clients:     r.oneOf("tls.client-certificates", "none", "request", "require"),
 		MinVersion:  r.oneOf("tls.min-version", "1.2", "1.3"),
+	}
+	if t.Certificate == SelfSigned && t.Key == "" {
+		store := strings.TrimRight(r.text("store"), "/")
+		if store == "" || strings.HasPrefix(store, "hbase:") {
+			r.fail("tls.certificate", "a %s certificate is kept beside an embedded store: name a file", SelfSigned)
+		}
+		t.Certificate, t.Key, t.SelfSigned = store+".pem", store+".key", true
 	}
 	isSecure := func(url string) bool { return strings.HasPrefix(url, "ldaps:") }
 	switch {
@@ -378,13 +395,18 @@ func (c *Config) Print(w io.Writer) error {
 	return nil
 }
 
-// yaml returns the value as YAML. For a password's hash it returns only the scheme.
+// yaml returns the value as YAML. For a password's hash it returns only the scheme, and for a password
+// in clear nothing.
 func (s Setting) yaml() string {
 	items := make([]string, len(s.Values))
 	for i, v := range s.Values {
 		if s.Key.Secret && v != "" {
-			scheme, _, _ := strings.Cut(v, "}")
-			v = scheme + "}..."
+			scheme := "" // of a password in clear
+			if auth.Hashed([]byte(v)) {
+				scheme, _, _ = strings.Cut(v, "}")
+				scheme += "}"
+			}
+			v = scheme + "..."
 		}
 		items[i] = quote(v)
 	}

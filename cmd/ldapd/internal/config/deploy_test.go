@@ -50,6 +50,27 @@ func TestContainerfile(t *testing.T) {
 	}
 }
 
+// TestCompose checks that the environment variables of the compose file are settings with valid values.
+func TestCompose(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(deploy, "container/compose.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Services map[string]struct{ Environment map[string]string }
+	}
+	if err := yaml.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"LDAPD_STORE=/data/store"} // of the image
+	for name, value := range file.Services["ldapd"].Environment {
+		env = append(env, name+"="+value)
+	}
+	if _, mistakes := Check(Sources{Env: env}); len(env) < 4 || len(mistakes) > 0 {
+		t.Errorf("%v: %v", env, mistakes)
+	}
+}
+
 // portsOf returns the ports on which a server with the configuration c listens, each with
 // its name in the manifests.
 func portsOf(t *testing.T, c *Config) map[string]string {

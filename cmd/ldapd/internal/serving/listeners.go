@@ -87,6 +87,15 @@ func CertificateFiles(c *config.Config) certs.Files {
 }
 
 func openCertificates(c *config.Config, log *slog.Logger) (*certs.Store, error) {
+	if c.TLS.SelfSigned {
+		made, err := certs.Ensure(c.TLS.Certificate, c.TLS.Key)
+		if err != nil {
+			return nil, &config.Error{Where: c.Origin("tls.certificate"), Text: "tls.certificate: " + err.Error()}
+		}
+		if made {
+			log.Info("made a certificate: clients must trust it", "file", c.TLS.Certificate)
+		}
+	}
 	store, err := certs.Open(CertificateFiles(c), log)
 	var wrong *certs.Error
 	if errors.As(err, &wrong) {
