@@ -470,6 +470,16 @@ func (c *client) printEnd(b *strings.Builder, value []byte) {
 	}
 }
 
+// printExplained prints the value of an explain control, without its time.
+func printExplained(b *strings.Builder, value []byte) {
+	x, err := control.ParseExplained(value)
+	if err != nil {
+		fmt.Fprintf(b, "explain: %v\n", err)
+		return
+	}
+	fmt.Fprintf(b, "explain: candidates=%d rows=%d scans=%d indexes=%q timed=%v\n%s", x.Candidates, x.Rows, x.Scans, x.Indexes, x.Microseconds > 0, x.Plan)
+}
+
 func (c *client) printControl(b *strings.Builder, control *op.Control) {
 	if printOrderControl(b, control) {
 		return
@@ -484,6 +494,10 @@ func (c *client) printControl(b *strings.Builder, control *op.Control) {
 	}
 	if control.OID == "2.16.840.1.113730.3.4.15" {
 		fmt.Fprintf(b, "authzId: %q\n", control.Value)
+		return
+	}
+	if control.OID == namedControls["explain"].oid {
+		printExplained(b, control.Value)
 		return
 	}
 	for _, name := range []string{"preRead", "postRead"} {

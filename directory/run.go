@@ -140,6 +140,9 @@ func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Sear
 	}
 	waits := req.Controls.Waits() && virtual.HoldsDefinitions(name)
 	if source := virtual.Lookup(name, r.Scope); source != nil && !waits {
+		if req.Controls.Explain != nil {
+			return op.Errorf(op.UnwillingToPerform, "explain control: the entries below %q are not stored, so their searches have no plan", r.Base)
+		}
 		return source.Search(ctx, req, name, r, sink)
 	}
 	if req.Controls.Waits() {
