@@ -165,6 +165,10 @@ func (d *Directory) extended(ctx context.Context, req *request.Request, m *op.Me
 		return nil
 	case control.OIDPasswordModify:
 		return write.PasswordModify(ctx, req, r.Value)
+	case control.OIDRestore:
+		return write.Restore(ctx, req, r.Value, sink)
+	case control.OIDDiff:
+		return write.Diff(ctx, req, r.Value, sink)
 	case control.OIDStartTransaction:
 		return d.startTransaction(req, r, sink)
 	case control.OIDEndTransaction:

@@ -60,12 +60,7 @@ func (x Explained) Encode() []byte {
 	b = ber.AppendString(b, ber.OctetString, x.Plan)
 	b = ber.AppendInt(b, ber.Integer, int64(x.Candidates))
 	b = ber.AppendInt(b, ber.Integer, int64(x.Rows))
-	start := len(b)
-	b = ber.Open(b, ber.Sequence)
-	for _, s := range x.Indexes {
-		b = ber.AppendString(b, ber.OctetString, s)
-	}
-	b = ber.Close(b, start)
+	b = appendStrings(b, x.Indexes)
 	b = ber.AppendInt(b, ber.Integer, int64(x.Scans))
 	b = ber.AppendInt(b, ber.Integer, int64(x.Microseconds))
 	return ber.Close(b, 0)
