@@ -169,6 +169,10 @@ func (d *Directory) extended(ctx context.Context, req *request.Request, m *op.Me
 		return write.Restore(ctx, req, r.Value, sink)
 	case control.OIDDiff:
 		return write.Diff(ctx, req, r.Value, sink)
+	case control.OIDStartJob:
+		return startJob(req, r.Value)
+	case control.OIDCancelJob:
+		return cancelJob(req, r.Value)
 	case control.OIDStartTransaction:
 		return d.startTransaction(req, r, sink)
 	case control.OIDEndTransaction:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,7 +80,13 @@ records are computed for each reader.`,
 var (
 	viewListJob    = cli.NewJob("view list", listViews)
 	viewShowJob    = cli.NewJob("view show", showView)
-	viewRebuildJob = cli.NewJob("view rebuild", rebuildView)
+	viewRebuildJob = cli.NewJob("view rebuild", rebuildView).Offered("NAME", nil, func(_ *config.Config, a *viewArgs, words []string) error {
+		if len(words) != 1 {
+			return errors.New("it needs one name")
+		}
+		a.Name = words[0]
+		return nil
+	})
 )
 
 func listViews(ctx context.Context, w *cli.Work, _ viewArgs) error {

@@ -41,6 +41,8 @@ var parsers = map[string]func([]byte) (any, error){
 	"ParseRestored":             untyped(control.ParseRestored),
 	"ParseDiff":                 untyped(control.ParseDiff),
 	"ParseDifferences":          untyped(control.ParseDifferences),
+	"ParseStartJob":             untyped(control.ParseStartJob),
+	"ParseJobNumber":            untyped(control.ParseJobNumber),
 	"ParseCancel":               untyped(control.ParseCancel),
 	"ParseBranch":               untyped(control.ParseBranch),
 	"ParseTransaction":          untyped(control.ParseTransaction),
@@ -138,6 +140,9 @@ var examples = []example{
 		Changes: 3, Revision: "r", Kept: 1, Erased: 2, Lost: []string{"o=x"}, Unnamed: []string{}}},
 	{"ParseDiff", "\x30\x0c\x04\x01a\x04\x03now\x04\x02o=", control.Diff{From: "a", To: "now", Base: "o="}},
 	{"ParseDifferences", "\x30\x03\x02\x01\x07", control.Differences{Changes: 7}},
+
+	{"ParseStartJob", "\x30\x09\x04\x02gc\x30\x03\x04\x01a", control.StartJob{Name: "gc", Arguments: []string{"a"}}},
+	{"ParseJobNumber", "\x30\x03\x02\x01\x07", control.JobNumber{Number: 7}},
 
 	{"ParseBranch", "staging", control.Branch{Name: "staging"}},
 	{"ParseBranch", "\xc3\xa4, \x00", control.Branch{Name: "ä, \x00"}},
@@ -259,6 +264,8 @@ func TestEncode(t *testing.T) {
 			"\x30\x15\x02\x01\x03\x04\x01r\x02\x01\x01\x30\x05\x04\x03o=x\x30\x00\x02\x01\x02"},
 		{control.Diff{From: "a", To: "now", Base: "o="}, "\x30\x0c\x04\x01a\x04\x03now\x04\x02o="},
 		{control.Differences{Changes: 7}, "\x30\x03\x02\x01\x07"},
+		{control.StartJob{Name: "gc", Arguments: []string{"a"}}, "\x30\x09\x04\x02gc\x30\x03\x04\x01a"},
+		{control.JobNumber{Number: 7}, "\x30\x03\x02\x01\x07"},
 		{control.EndTransactionResult{}, ""},
 		{control.EndTransactionResult{Failed: 300}, "\x30\x04\x02\x02\x01\x2c"},
 		{control.EndTransactionResult{Updates: []control.UpdateControls{{Message: 4, Controls: []op.Control{{OID: "a", Value: []byte("b")}}}}},

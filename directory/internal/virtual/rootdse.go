@@ -41,7 +41,7 @@ func (theRootDSE) refusal() string {
 
 // supportedExtensions are the extended operations that the directory serves.
 var supportedExtensions = []string{control.OIDPasswordModify, control.OIDWhoAmI, control.OIDStartTransaction, control.OIDEndTransaction,
-	control.OIDRestore, control.OIDDiff}
+	control.OIDRestore, control.OIDDiff, control.OIDStartJob, control.OIDCancelJob}
 
 // supportedFeatures are the values of supportedFeatures.
 var supportedFeatures = []string{
