@@ -90,6 +90,8 @@ func newDirectory(t testing.TB, p *partition.Partition, o directory.Options) *di
 //	extended   oid, value (hexadecimal), passwd (identity | old | new, "-" absent)
 //	start      a transaction
 //	end        a transaction: id, abort
+//	restore    dn, moment, subtree, dryRun
+//	diff       from, to, base
 //	session    a new connection
 //	checkpoint of this moment: its name
 //	rules      access rules
@@ -127,6 +129,7 @@ type client struct {
 	id      int32    // ID of the last message
 	notices []string // notices since the last answer
 	ends    bool     // the last request was an End Transaction
+	cmd     string   // the last command
 }
 
 type line struct{ key, value string }
@@ -202,7 +205,7 @@ func (c *client) command(td *datadriven.TestData) string {
 	if m.Request == nil {
 		td.Fatalf(c.t, "unknown command %s", td.Cmd)
 	}
-	c.ends = td.Cmd == "end"
+	c.cmd, c.ends = td.Cmd, td.Cmd == "end"
 	out := answers{notify: func(r *op.Response) {
 		c.notices = append(c.notices, fmt.Sprintf("notice %s %s: %d (%s)\n", r.OID, r.Value, r.Code, r.Diagnostic))
 	}}
@@ -278,6 +281,15 @@ func (c *client) request(cmd, input string, rest []line) op.Request {
 		return r
 	case "extended":
 		return extended(input)
+	case "restore":
+		f, _ := fields(input, "dn", "moment", "subtree", "dryRun")
+		_, subtree := f["subtree"]
+		_, dryRun := f["dryRun"]
+		x := control.Restore{Name: f["dn"], Moment: f["moment"], Subtree: subtree, DryRun: dryRun}
+		return &op.Extended{OID: control.OIDRestore, Value: x.Encode()}
+	case "diff":
+		f, _ := fields(input, "from", "to", "base")
+		return &op.Extended{OID: control.OIDDiff, Value: control.Diff{From: f["from"], To: f["to"], Base: f["base"]}.Encode()}
 	case "start":
 		return &op.Extended{OID: "1.3.6.1.1.21.1"}
 	case "end":
@@ -359,6 +371,7 @@ func extended(input string) *op.Extended {
 type answers struct {
 	entries, references []string
 	done                *op.Response
+	ldif                bytes.Buffer       // the values of intermediate responses
 	notify              func(*op.Response) // nil: nobody reads notices
 }
 
@@ -409,7 +422,10 @@ func (a *answers) Reference(urls []string, controls []op.Control) error {
 	return nil
 }
 
-func (a *answers) Intermediate(string, []byte, []op.Control) error { return nil }
+func (a *answers) Intermediate(_ string, value []byte, _ []op.Control) error {
+	a.ldif.Write(value)
+	return nil
+}
 
 func (a *answers) Done(r *op.Response) error {
 	copied := *r
@@ -427,6 +443,9 @@ func (c *client) print(a *answers) string {
 	var b strings.Builder
 	b.WriteString(strings.Join(a.entries, ""))
 	b.WriteString(strings.Join(a.references, ""))
+	for line := range strings.Lines(a.ldif.String()) {
+		b.WriteString(strings.TrimRight("| "+line, " \n") + "\n")
+	}
 	r := a.done
 	fmt.Fprintf(&b, "%d", r.Code)
 	if r.MatchedDN != "" {
@@ -442,6 +461,14 @@ func (c *client) print(a *answers) string {
 	switch {
 	case c.ends:
 		c.printEnd(&b, r.Value)
+	case c.cmd == "diff" && r.Code == op.Success:
+		x, err := control.ParseDifferences(r.Value)
+		fmt.Fprintf(&b, "%+v %v\n", x, err)
+	case c.cmd == "restore" && r.Code == op.Success:
+		x, err := control.ParseRestored(r.Value)
+		revision := x.Revision != ""
+		x.Revision = ""
+		fmt.Fprintf(&b, "%+v committed=%v %v\n", x, revision, err)
 	case r.Value != nil:
 		fmt.Fprintf(&b, "value: %s\n", show("", r.Value))
 	}
@@ -470,6 +497,16 @@ func (c *client) printEnd(b *strings.Builder, value []byte) {
 	}
 }
 
+// printExplained prints the value of an explain control, without its time.
+func printExplained(b *strings.Builder, value []byte) {
+	x, err := control.ParseExplained(value)
+	if err != nil {
+		fmt.Fprintf(b, "explain: %v\n", err)
+		return
+	}
+	fmt.Fprintf(b, "explain: candidates=%d rows=%d scans=%d indexes=%q timed=%v\n%s", x.Candidates, x.Rows, x.Scans, x.Indexes, x.Microseconds > 0, x.Plan)
+}
+
 func (c *client) printControl(b *strings.Builder, control *op.Control) {
 	if printOrderControl(b, control) {
 		return
@@ -484,6 +521,10 @@ func (c *client) printControl(b *strings.Builder, control *op.Control) {
 	}
 	if control.OID == "2.16.840.1.113730.3.4.15" {
 		fmt.Fprintf(b, "authzId: %q\n", control.Value)
+		return
+	}
+	if control.OID == namedControls["explain"].oid {
+		printExplained(b, control.Value)
 		return
 	}
 	for _, name := range []string{"preRead", "postRead"} {

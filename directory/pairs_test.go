@@ -208,6 +208,7 @@ func pairControls(token []byte) []pairControl {
 		{control.OIDAt, []byte("then"), func(o *outcome) bool { return isSearch(o) && o.lacks("new") || o.done.Code == op.CompareFalse }},
 		{control.OIDToken, token, nil},
 		{control.OIDTransaction, nil, logged(`"transaction":`)},
+		{control.OIDExplain, []byte("run"), answered(control.OIDExplain)},
 		{control.OIDBranch, []byte("b"), logged(`"branch":"b"`)},
 	}
 }

@@ -140,6 +140,9 @@ func (d *Directory) search(ctx context.Context, req *request.Request, r *op.Sear
 	}
 	waits := req.Controls.Waits() && virtual.HoldsDefinitions(name)
 	if source := virtual.Lookup(name, r.Scope); source != nil && !waits {
+		if req.Controls.Explain != nil {
+			return op.Errorf(op.UnwillingToPerform, "explain control: the entries below %q are not stored, so their searches have no plan", r.Base)
+		}
 		return source.Search(ctx, req, name, r, sink)
 	}
 	if req.Controls.Waits() {
@@ -162,6 +165,14 @@ func (d *Directory) extended(ctx context.Context, req *request.Request, m *op.Me
 		return nil
 	case control.OIDPasswordModify:
 		return write.PasswordModify(ctx, req, r.Value)
+	case control.OIDRestore:
+		return write.Restore(ctx, req, r.Value, sink)
+	case control.OIDDiff:
+		return write.Diff(ctx, req, r.Value, sink)
+	case control.OIDStartJob:
+		return startJob(req, r.Value)
+	case control.OIDCancelJob:
+		return cancelJob(req, r.Value)
 	case control.OIDStartTransaction:
 		return d.startTransaction(req, r, sink)
 	case control.OIDEndTransaction:

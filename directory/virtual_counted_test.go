@@ -1,11 +1,15 @@
 package directory_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
@@ -58,9 +62,10 @@ func TestMonitorAsExportersOfOpenLDAPAsk(t *testing.T) {
 // they are.
 func TestMonitorShowsJobs(t *testing.T) {
 	s, m := counting(t, directory.Options{})
-	j := m.Jobs.Begin("import")
+	_, j := m.Jobs.Begin(t.Context(), "import", "", nil)
 	j.Measure(func() (float64, bool) { return 0.456, true })
-	m.Jobs.Begin("check").End()
+	_, ended := m.Jobs.Begin(t.Context(), "check", "", nil)
+	ended.End(nil)
 	all, _ := changesOf(t, s, "cn=Jobs,cn=monitor", op.SingleLevel, "(objectClass=monitorCounterObject)", "monitorCounter monitoredInfo")
 	text := strings.ReplaceAll(strings.Join(all, "\n"), "\n  ", "\n")
 	for _, want := range []string{"dn: cn=import,cn=Jobs,cn=monitor\nmonitorCounter: 1\nmonitoredInfo: 46%", "dn: cn=check,cn=Jobs,cn=monitor\nmonitorCounter: 0"} {
@@ -68,7 +73,82 @@ func TestMonitorShowsJobs(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	j.End()
+	j.End(nil)
+}
+
+// TestJobsOverLDAP starts and cancels jobs, and reads what cn=Jobs shows of them.
+func TestJobsOverLDAP(t *testing.T) {
+	var m *monitor.Metrics
+	ctxs := map[int]context.Context{}
+	jobs := map[int]*monitor.Job{}
+	s, m := counting(t, directory.Options{Jobs: []string{"check", "gc [--all]"}, StartJob: func(who, name string, arguments []string) (int, error) {
+		if name != "gc" {
+			return 0, errors.New("no such job here")
+		}
+		ctx, j := m.Jobs.Begin(t.Context(), name, who, arguments)
+		ctxs[j.Number()], jobs[j.Number()] = ctx, j
+		return j.Number(), nil
+	}})
+	run := func(oid string, value []byte) *op.Response {
+		var out answers
+		s.Serve(t.Context(), &op.Message{ID: 1, Request: &op.Extended{OID: oid, Value: value}}, &out)
+		return out.done
+	}
+	start := func(name string, arguments ...string) *op.Response {
+		return run(control.OIDStartJob, control.StartJob{Name: name, Arguments: arguments}.Encode())
+	}
+	cancel := func(n int) op.Code { return run(control.OIDCancelJob, control.JobNumber{Number: n}.Encode()).Code }
+	for n := 1; n <= 2; n++ {
+		r := start("gc", "--all", "x")
+		if got, err := control.ParseJobNumber(r.Value); r.Code != op.Success || err != nil || got.Number != n {
+			t.Fatalf("%v, %v, %v", &r.Result, got, err)
+		}
+	}
+	fmt.Fprint(jobs[1], strings.Repeat("a", 20000), "the end")
+	jobs[1].Measure(func() (float64, bool) { return 0.5, true })
+	if code := cancel(1); code != op.Success || ctxs[1].Err() == nil || ctxs[2].Err() != nil {
+		t.Errorf("cancel: %d, %v, %v", code, ctxs[1].Err(), ctxs[2].Err())
+	}
+	jobs[2].End(errors.New("broken"))
+	if r := start("format"); r.Code != op.UnwillingToPerform || r.Diagnostic != "start job: no such job here" {
+		t.Errorf("an unknown job: %v", &r.Result)
+	}
+	if a, b := cancel(2), cancel(7); a != op.TooLate || b != op.NoSuchOperation {
+		t.Errorf("cancel of a job that has ended: %d, of none: %d", a, b)
+	}
+	for _, oid := range []string{control.OIDStartJob, control.OIDCancelJob} {
+		if r := run(oid, nil); r.Code != op.ProtocolError {
+			t.Errorf("no value: %v", &r.Result)
+		}
+	}
+	all, _ := changesOf(t, s, "cn=Jobs,cn=monitor", op.SingleLevel, "(objectClass=monitorJob)", "jobOffered jobName jobArgument jobWho jobState jobProgress jobError jobOutput jobEnded")
+	text := strings.Join(all, "\n")
+	for _, want := range []string{
+		"jobOffered: check\n  jobOffered: gc [--all]\n", "dn: cn=1,cn=Jobs,cn=monitor\n", "jobName: gc", "jobWho: " + admin,
+		"jobArgument: --all\n  jobArgument: x", "jobState: canceled", "jobProgress: 50", "aaathe end\n", "jobState: failed", "jobError: broken",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if len(text) > 17000 {
+		t.Errorf("the output has %d octets", len(text))
+	}
+	for range 30 { // only the last jobs are kept
+		start("gc")
+	}
+	for n := range 30 {
+		jobs[3+n].End(nil)
+	}
+	if all, _ := changesOf(t, s, "cn=Jobs,cn=monitor", op.SingleLevel, "(jobName=*)", ""); len(all) != 21 {
+		t.Errorf("%d jobs are shown, want one that runs and 20 that have ended", len(all))
+	}
+	serve(t, s, &op.Bind{Version: 3})
+	for _, r := range []*op.Response{start("gc"), run(control.OIDCancelJob, control.JobNumber{Number: 1}.Encode())} {
+		if r.Code != op.InsufficientAccessRights {
+			t.Errorf("anonymous: %v", &r.Result)
+		}
+	}
 }
 
 // TestMonitorAsExportersOf389Ask checks that exporters find the attributes that they

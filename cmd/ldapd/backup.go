@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
@@ -56,7 +57,8 @@ type backupArgs struct {
 	Base, TakeOver bool
 }
 
-var backupJob = cli.NewJob("backup", backup, "archive.to")
+var backupJob = cli.NewJob("backup", backup, "archive.to").Offered("[--base]",
+	func(f *pflag.FlagSet, a *backupArgs) { f.BoolVar(&a.Base, "base", false, "") }, cli.NoWords[backupArgs])
 
 func backup(ctx context.Context, w *cli.Work, a backupArgs) error {
 	to, err := archiverOf(w, a.To)

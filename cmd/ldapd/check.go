@@ -37,7 +37,7 @@ is 1 if there is a finding. The store is only read.`,
 // checkArgs are the arguments of the command besides the configuration.
 type checkArgs struct{ JSON bool }
 
-var checkJob = cli.NewJob("check", check)
+var checkJob = cli.NewJob("check", check).Offered("", nil, cli.NoWords[checkArgs])
 
 func check(ctx context.Context, w *cli.Work, a checkArgs) error {
 	progress := w.Progress("check")

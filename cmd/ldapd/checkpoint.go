@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
@@ -50,7 +52,15 @@ type checkpointArgs struct {
 	Format cli.Format
 }
 
-var checkpointJob = cli.NewJob("checkpoint", checkpoint)
+var checkpointJob = cli.NewJob("checkpoint", checkpoint).Offered("[--delete] NAME",
+	func(f *pflag.FlagSet, a *checkpointArgs) { f.BoolVar(&a.Delete, "delete", false, "") },
+	func(_ *config.Config, a *checkpointArgs, words []string) error {
+		if len(words) != 1 {
+			return errors.New("it needs one name")
+		}
+		a.Name = words[0]
+		return nil
+	})
 
 func checkpoint(ctx context.Context, w *cli.Work, a checkpointArgs) error {
 	switch {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
@@ -30,15 +32,27 @@ rows that changed. With --dry-run, it counts for the time of --budget at most, a
   ldapd gc --store ./data --retention 24h`,
 		Args: cobra.NoArgs,
 	}, append([]string{"retention"}, cli.StoreKeys...), func(ctx context.Context, c *config.Config, _ []string) error {
-		if a.Retention = c.Retention; a.Retention == 0 {
-			return &config.Error{Where: c.Origin("retention"), Text: "the past is kept without a limit: say how long it should be kept, such as --retention 24h"}
+		if err := a.setRetention(c); err != nil {
+			return err
 		}
 		return gcJob.Run(ctx, m, c, cli.ReadWrite, m.Around(), a)
 	}))
-	c.Flags().BoolVar(&a.All, "all", false, "look at every row")
-	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say what would be removed, and remove nothing")
-	c.Flags().DurationVar(&a.Budget, "budget", 5*time.Second, "`TIME` that --dry-run may count, 0 for no limit")
+	gcFlags(c.Flags(), &a)
 	return c
+}
+
+func gcFlags(f *pflag.FlagSet, a *gcArgs) {
+	f.BoolVar(&a.All, "all", false, "look at every row")
+	f.BoolVar(&a.Dry, "dry-run", false, "say what would be removed, and remove nothing")
+	f.DurationVar(&a.Budget, "budget", 5*time.Second, "`TIME` that --dry-run may count, 0 for no limit")
+}
+
+// setRetention sets the configured retention.
+func (a *gcArgs) setRetention(c *config.Config) error {
+	if a.Retention = c.Retention; a.Retention == 0 {
+		return &config.Error{Where: c.Origin("retention"), Text: "the past is kept without a limit: say how long it should be kept, such as --retention 24h"}
+	}
+	return nil
 }
 
 // gcArgs are the retention, and the arguments of the command besides the configuration.
@@ -48,7 +62,10 @@ type gcArgs struct {
 	Budget    time.Duration
 }
 
-var gcJob = cli.NewJob("gc", gc, "retention")
+var gcJob = cli.NewJob("gc", gc, "retention").Offered("[--dry-run] [--all] [--budget TIME]", gcFlags,
+	func(c *config.Config, a *gcArgs, words []string) error {
+		return errors.Join(a.setRetention(c), cli.NoWords(c, a, words))
+	})
 
 func gc(ctx context.Context, w *cli.Work, a gcArgs) error {
 	done, err := w.Partition.DB.Collect(ctx, txn.CollectOptions{Retention: a.Retention, All: a.All, Dry: a.Dry, Budget: a.Budget, Now: true})

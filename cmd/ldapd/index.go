@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
@@ -132,7 +133,14 @@ new version of ldapd has other rules for normal forms.`,
 // reindexArgs are the arguments of the command besides the configuration.
 type reindexArgs struct{ Indexes, Drop []string }
 
-var reindexJob = cli.NewJob("reindex", reindex)
+var reindexJob = cli.NewJob("reindex", reindex).Offered("[--drop ATTR]... [ATTR[:row|:column]]...",
+	func(f *pflag.FlagSet, a *reindexArgs) { f.StringArrayVar(&a.Drop, "drop", nil, "") },
+	func(_ *config.Config, a *reindexArgs, words []string) error {
+		if a.Indexes = words; len(words)+len(a.Drop) == 0 {
+			return errors.New("a server can rebuild indexes of attributes only: name them, or stop it and run 'ldapd reindex'")
+		}
+		return nil
+	})
 
 // reindex drops and builds the indexes that the arguments name.
 func reindex(ctx context.Context, w *cli.Work, a reindexArgs) error {

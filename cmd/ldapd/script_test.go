@@ -14,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	ber "github.com/go-asn1-ber/asn1-ber"
 	"github.com/go-ldap/ldap/v3"
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/text/encoding/unicode"
+
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
 )
 
 func TestMain(m *testing.M) {
@@ -195,6 +198,10 @@ func ldapDo(url, user, password, what string, args []string) (string, error) {
 		change := map[string]func(string, []string){"add": r.Add, "delete": r.Delete, "replace": r.Replace}[args[1]]
 		change(name, []string{value})
 		return "", c.Modify(r)
+	case "job": // job NAME ARGUMENTS; the job is started
+		value := control.StartJob{Name: args[0], Arguments: args[1:]}.Encode()
+		_, err := c.Extended(ldap.NewExtendedRequest(control.OIDStartJob, ber.NewString(ber.ClassContext, ber.TypePrimitive, 1, string(value), "")))
+		return "", err
 	case "compare": // compare DN ATTRIBUTE=VALUE
 		name, value, _ := strings.Cut(args[1], "=")
 		is, err := c.Compare(args[0], name, value)

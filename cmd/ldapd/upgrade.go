@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
@@ -31,7 +32,8 @@ back; afterwards, older versions refuse the store. Servers continue to serve mea
 // upgradeArgs are the arguments of the command besides the configuration.
 type upgradeArgs struct{ Dry bool }
 
-var upgradeJob = cli.NewJob("upgrade", upgrade)
+var upgradeJob = cli.NewJob("upgrade", upgrade).Offered("[--dry-run]",
+	func(f *pflag.FlagSet, a *upgradeArgs) { f.BoolVar(&a.Dry, "dry-run", false, "") }, cli.NoWords[upgradeArgs])
 
 func upgrade(ctx context.Context, w *cli.Work, a upgradeArgs) error {
 	before, newest := w.Partition.Formats()

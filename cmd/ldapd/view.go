@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,7 +87,13 @@ records are computed for each reader.`,
 var (
 	viewListJob    = cli.NewJob("view list", listViews)
 	viewShowJob    = cli.NewJob("view show", showView)
-	viewRebuildJob = cli.NewJob("view rebuild", rebuildView)
+	viewRebuildJob = cli.NewJob("view rebuild", rebuildView).Offered("NAME", nil, func(_ *config.Config, a *viewArgs, words []string) error {
+		if len(words) != 1 {
+			return errors.New("it needs one name")
+		}
+		a.Name = words[0]
+		return nil
+	})
 )
 
 // viewText is a view in JSON.

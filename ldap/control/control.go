@@ -72,3 +72,13 @@ func parseStrings(r *ber.Reader) []string {
 	}
 	return s
 }
+
+// appendStrings appends a SEQUENCE OF OCTET STRING.
+func appendStrings(b []byte, all []string) []byte {
+	start := len(b)
+	b = ber.Open(b, ber.Sequence)
+	for _, s := range all {
+		b = ber.AppendString(b, ber.OctetString, s)
+	}
+	return ber.Close(b, start)
+}

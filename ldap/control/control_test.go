@@ -35,6 +35,14 @@ var parsers = map[string]func([]byte) (any, error){
 	"ParsePersistentSearch":     untyped(control.ParsePersistentSearch),
 	"ParsePasswordModify":       untyped(control.ParsePasswordModify),
 	"ParseEffectiveRights":      untyped(control.ParseEffectiveRights),
+	"ParseExplain":              untyped(control.ParseExplain),
+	"ParseExplained":            untyped(control.ParseExplained),
+	"ParseRestore":              untyped(control.ParseRestore),
+	"ParseRestored":             untyped(control.ParseRestored),
+	"ParseDiff":                 untyped(control.ParseDiff),
+	"ParseDifferences":          untyped(control.ParseDifferences),
+	"ParseStartJob":             untyped(control.ParseStartJob),
+	"ParseJobNumber":            untyped(control.ParseJobNumber),
 	"ParseCancel":               untyped(control.ParseCancel),
 	"ParseBranch":               untyped(control.ParseBranch),
 	"ParseTransaction":          untyped(control.ParseTransaction),
@@ -122,6 +130,20 @@ var examples = []example{
 
 	{"ParseCancel", "\x30\x03\x02\x01\x07", control.Cancel{ID: 7}},
 
+	{"ParseExplain", "plan", control.Explain{}},
+	{"ParseExplain", "run", control.Explain{Run: true}},
+	{"ParseExplained", "\x30\x1a\x04\x02p\n\x02\x01\x03\x02\x01\x00\x30\x07\x04\x05cn go\x02\x01\x00\x02\x02\x01\x2c", control.Explained{
+		Plan: "p\n", Candidates: 3, Indexes: []string{"cn go"}, Microseconds: 300}},
+
+	{"ParseRestore", "\x30\x11\x04\x03o=x\x04\x04then\x01\x01\xff\x01\x01\x00", control.Restore{Name: "o=x", Moment: "then", Subtree: true}},
+	{"ParseRestored", "\x30\x15\x02\x01\x03\x04\x01r\x02\x01\x01\x30\x05\x04\x03o=x\x30\x00\x02\x01\x02", control.Restored{
+		Changes: 3, Revision: "r", Kept: 1, Erased: 2, Lost: []string{"o=x"}, Unnamed: []string{}}},
+	{"ParseDiff", "\x30\x0c\x04\x01a\x04\x03now\x04\x02o=", control.Diff{From: "a", To: "now", Base: "o="}},
+	{"ParseDifferences", "\x30\x03\x02\x01\x07", control.Differences{Changes: 7}},
+
+	{"ParseStartJob", "\x30\x09\x04\x02gc\x30\x03\x04\x01a", control.StartJob{Name: "gc", Arguments: []string{"a"}}},
+	{"ParseJobNumber", "\x30\x03\x02\x01\x07", control.JobNumber{Number: 7}},
+
 	{"ParseBranch", "staging", control.Branch{Name: "staging"}},
 	{"ParseBranch", "\xc3\xa4, \x00", control.Branch{Name: "ä, \x00"}},
 
@@ -172,6 +194,7 @@ func TestParseRefuses(t *testing.T) {
 		{"ParsePersistentSearch", "\x30\x09\x02\x01\x10\x01\x01\x00\x01\x01\xff", "16"},
 		{"ParsePersistentSearch", "\x30\x06\x02\x01\x01\x01\x01\x00", "BOOLEAN"},
 		{"ParsePasswordModify", "", "SEQUENCE"},
+		{"ParseExplain", "", `plan or run, not ""`},
 		{"ParseBranch", "", "it has no value"},
 		{"ParseBranch", "\xff", "not UTF-8"},
 		{"ParseCancel", "\x30\x03\x02\x01\xff", "-1"},
@@ -234,6 +257,15 @@ func TestEncode(t *testing.T) {
 		{control.EntryChange{Type: control.ChangeAdd}, "\x30\x03\x0a\x01\x01"},
 		{control.EntryChange{Type: control.ChangeModDN, PreviousDN: "o=x"}, "\x30\x08\x0a\x01\x08\x04\x03o=x"},
 		{control.PasswordModifyResult{Generated: []byte("new")}, "\x30\x05\x80\x03new"},
+		{control.Explained{Plan: "p\n", Candidates: 3, Indexes: []string{"cn go"}, Microseconds: 300},
+			"\x30\x1a\x04\x02p\n\x02\x01\x03\x02\x01\x00\x30\x07\x04\x05cn go\x02\x01\x00\x02\x02\x01\x2c"},
+		{control.Restore{Name: "o=x", Moment: "then", Subtree: true}, "\x30\x11\x04\x03o=x\x04\x04then\x01\x01\xff\x01\x01\x00"},
+		{control.Restored{Changes: 3, Revision: "r", Kept: 1, Erased: 2, Lost: []string{"o=x"}},
+			"\x30\x15\x02\x01\x03\x04\x01r\x02\x01\x01\x30\x05\x04\x03o=x\x30\x00\x02\x01\x02"},
+		{control.Diff{From: "a", To: "now", Base: "o="}, "\x30\x0c\x04\x01a\x04\x03now\x04\x02o="},
+		{control.Differences{Changes: 7}, "\x30\x03\x02\x01\x07"},
+		{control.StartJob{Name: "gc", Arguments: []string{"a"}}, "\x30\x09\x04\x02gc\x30\x03\x04\x01a"},
+		{control.JobNumber{Number: 7}, "\x30\x03\x02\x01\x07"},
 		{control.EndTransactionResult{}, ""},
 		{control.EndTransactionResult{Failed: 300}, "\x30\x04\x02\x02\x01\x2c"},
 		{control.EndTransactionResult{Updates: []control.UpdateControls{{Message: 4, Controls: []op.Control{{OID: "a", Value: []byte("b")}}}}},
@@ -285,7 +317,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		for name, parse := range parsers {
 			got, err := parse(value)
-			text := name == "ParseProxiedAuthorization" || name == "ParseTransaction" || name == "ParseBranch" || name == "ParseEffectiveRights" && len(value) > 0 && value[0] != 0x30
+			text := name == "ParseProxiedAuthorization" || name == "ParseTransaction" || name == "ParseBranch" || name == "ParseExplain" || name == "ParseEffectiveRights" && len(value) > 0 && value[0] != 0x30
 			if err != nil || len(value) == 0 || text {
 				continue
 			}

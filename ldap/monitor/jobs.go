@@ -2,41 +2,128 @@ package monitor
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Jobs records the jobs of a server. A job is work that a tool requests and that is not
-// an LDAP operation, such as an import.
+// Jobs records the jobs of a server. A job is work that a tool or the administrator requests and
+// that is not an LDAP operation, such as an import.
 type Jobs struct {
 	mu      sync.Mutex
-	running map[*Job]bool
+	last    int             // the number of the last job
+	known   []*Job          // the running jobs and the last that have ended, in the order of their beginning
 	counted map[string]bool // the names of all jobs since the start
 }
 
-// A Job is a running job.
+// A Job is a job that runs or has run. What is written to it is the job's output.
 type Job struct {
 	jobs     *Jobs
-	name     string
+	view     JobView
+	cancel   context.CancelCauseFunc
 	progress func() (ratio float64, known bool)
 }
 
+// A JobView describes one job.
+type JobView struct {
+	Number     int
+	Name       string
+	Arguments  []string // as on the command line; nil for a job of a tool
+	Who        string   // DN of who requested it
+	Begun      time.Time
+	Ended      time.Time // zero: it runs
+	Error      string    // why it failed
+	Ratio      float64   // how much of its input it has read, from 0 to 1; negative: unknown
+	Output     string    // the last part of the output; a job of a tool writes to its tool instead
+	IsCanceled bool      // somebody has canceled it; it may still run
+}
+
+const (
+	maxEnded  = 20       // how many jobs that have ended are kept
+	maxOutput = 16 << 10 // how many octets of a job's output are kept
+)
+
+// These are the errors of Cancel.
+var (
+	ErrNoJob    = errors.New("there is no such job")
+	ErrJobEnded = errors.New("the job has ended")
+)
+
+var errJobCanceled = errors.New("the job was canceled")
+
 func newJobs(r prometheus.Registerer) *Jobs {
-	j := &Jobs{running: map[*Job]bool{}, counted: map[string]bool{}}
+	j := &Jobs{counted: map[string]bool{}}
 	r.MustRegister(j)
 	return j
 }
 
-// Begin notes that a job begins. Callers must take the name from a fixed set, because
-// States lists every name that was ever used.
-func (j *Jobs) Begin(name string) *Job {
-	x := &Job{jobs: j, name: name}
+// Begin notes that a job begins. The job must run in the returned context, which ends when the job
+// is canceled. Callers must take the name from a fixed set, because States lists every name that
+// was ever used.
+func (j *Jobs) Begin(ctx context.Context, name, who string, arguments []string) (context.Context, *Job) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.running[x], j.counted[name] = true, true
-	return x
+	j.last++
+	x := &Job{jobs: j, cancel: cancel, view: JobView{Number: j.last, Name: name, Who: who, Arguments: arguments, Begun: time.Now()}}
+	j.known, j.counted[name] = append(j.known, x), true
+	return ctx, x
+}
+
+// Cancel cancels a job.
+func (j *Jobs) Cancel(number int) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	i := slices.IndexFunc(j.known, func(x *Job) bool { return x.view.Number == number })
+	switch {
+	case i < 0:
+		return ErrNoJob
+	case !j.known[i].runs():
+		return ErrJobEnded
+	}
+	j.known[i].view.IsCanceled = true
+	j.known[i].cancel(errJobCanceled)
+	return nil
+}
+
+// List describes the running jobs and the last that have ended, in the order of their beginning.
+func (j *Jobs) List() []JobView {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := make([]JobView, len(j.known))
+	for i, x := range j.known {
+		all[i] = x.view
+		all[i].Ratio = x.ratio()
+	}
+	return all
+}
+
+func (x *Job) runs() bool { return x.view.Ended.IsZero() }
+
+func (x *Job) ratio() float64 {
+	if x.progress != nil {
+		if ratio, known := x.progress(); known {
+			return ratio
+		}
+	}
+	return -1
+}
+
+// Number returns the number of the job.
+func (x *Job) Number() int { return x.view.Number }
+
+// Write implements io.Writer.
+func (x *Job) Write(p []byte) (int, error) {
+	x.jobs.mu.Lock()
+	defer x.jobs.mu.Unlock()
+	out := x.view.Output + string(p)
+	x.view.Output = strings.ToValidUTF8(out[max(0, len(out)-maxOutput):], "?")
+	return len(p), nil
 }
 
 // Measure sets the function that returns how much of its input the job has read, from 0
@@ -47,11 +134,25 @@ func (x *Job) Measure(progress func() (ratio float64, known bool)) {
 	x.progress = progress
 }
 
-// End notes that a job has ended.
-func (x *Job) End() {
-	x.jobs.mu.Lock()
-	defer x.jobs.mu.Unlock()
-	delete(x.jobs.running, x)
+// End notes that a job has ended, with nil or the error for which it failed.
+func (x *Job) End(err error) {
+	x.cancel(nil)
+	j := x.jobs
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	x.view.Ended = time.Now()
+	if err != nil {
+		x.view.Error = err.Error()
+	}
+	ended := 0
+	for i := len(j.known) - 1; i >= 0; i-- {
+		if j.known[i].runs() {
+			continue
+		}
+		if ended++; ended > maxEnded {
+			j.known = slices.Delete(j.known, i, i+1)
+		}
+	}
 }
 
 var (
@@ -83,13 +184,13 @@ func (j *Jobs) States() []JobState {
 	for name := range j.counted {
 		by[name] = &JobState{Name: name, Ratio: -1}
 	}
-	for x := range j.running {
-		s := by[x.name]
-		s.Running++
-		if x.progress == nil {
+	for _, x := range j.known {
+		if !x.runs() {
 			continue
 		}
-		if ratio, known := x.progress(); known && (s.Ratio < 0 || ratio < s.Ratio) {
+		s := by[x.view.Name]
+		s.Running++
+		if ratio := x.ratio(); ratio >= 0 && (s.Ratio < 0 || ratio < s.Ratio) {
 			s.Ratio = ratio
 		}
 	}

@@ -13,10 +13,14 @@ func TestJobs(t *testing.T) {
 	m := New("test")
 	done := 0.25
 	progress := func() (float64, bool) { return done, done > 0 }
-	first, second, check := m.Jobs.Begin("import"), m.Jobs.Begin("import"), m.Jobs.Begin("check")
+	begin := func(name string) *Job {
+		_, x := m.Jobs.Begin(t.Context(), name, "", nil)
+		return x
+	}
+	first, second, check := begin("import"), begin("import"), begin("check")
 	first.Measure(progress)
 	second.Measure(func() (float64, bool) { return 0.75, true })
-	check.End()
+	check.End(nil)
 	expect := func(want string) {
 		t.Helper()
 		if err := testutil.GatherAndCompare(m.Registry, strings.NewReader(want), "ldapd_jobs", "ldapd_job_progress_ratio"); err != nil {
@@ -33,6 +37,6 @@ ldapd_jobs{job="check"} 0
 	expect(head + "ldapd_jobs{job=\"import\"} 2\n" + ratio + "ldapd_job_progress_ratio{job=\"import\"} 0.25\n")
 	done = 0
 	expect(head + "ldapd_jobs{job=\"import\"} 2\n" + ratio + "ldapd_job_progress_ratio{job=\"import\"} 0.75\n")
-	second.End()
+	second.End(nil)
 	expect(head + "ldapd_jobs{job=\"import\"} 1\n")
 }

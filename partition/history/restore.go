@@ -55,6 +55,9 @@ const maxRestore = 100_000
 // ErrNone means that no entry had the name in the past state.
 var ErrNone = errors.New("there was no such entry")
 
+// ErrMany means that a restore would compare too many entries.
+var ErrMany = errors.New("too many entries")
+
 // errDryRun ends a transaction that must change nothing.
 var errDryRun = errors.New("dry run")
 
@@ -198,7 +201,7 @@ func (b *bringing) below(ctx context.Context, ids []entry.ID, s *partition.Snaps
 			return nil, err
 		}
 		if ids = append(ids, r.ID); len(ids) > maxRestore {
-			return nil, fmt.Errorf("more than %d entries: restore smaller trees", maxRestore)
+			return nil, fmt.Errorf("%w: more than %d: restore smaller trees", ErrMany, maxRestore)
 		}
 	}
 	return ids, nil

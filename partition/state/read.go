@@ -668,3 +668,25 @@ func (s *Snapshot) Within(ctx context.Context, id, parent, base entry.ID) (bool,
 	}
 	return s.Below(ctx, parent, base)
 }
+
+// Deleted returns the revision of the last deletion of an entry that s shows. It returns 0 if the
+// entry was never deleted, or if the history of the deletion has been collected. It reads everything
+// stored for the entry.
+func (s *Snapshot) Deleted(ctx context.Context, id entry.ID) (last table.Revision, err error) {
+	t, ok := s.Partition.Master.(table.Redactor)
+	if !ok {
+		return 0, nil
+	}
+	row := master.Row(id)
+	for past, err := range t.History(ctx, table.Range{Start: row, End: append(bytes.Clone(row), 0)}) {
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range past.Deletes {
+			if r > last && s.At.Visible(r) {
+				last = r
+			}
+		}
+	}
+	return last, nil
+}

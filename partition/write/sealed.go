@@ -1,7 +1,6 @@
 package write
 
 import (
-	"bytes"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -211,24 +210,9 @@ type Deletion struct {
 // DeletionOf returns the last deletion of an entry that tx shows. It returns nil if nothing is known
 // of a deletion: the entry was never deleted, or the history of the deletion has been collected.
 func (tx *Tx) DeletionOf(ctx context.Context, id entry.ID) (*Deletion, error) {
-	t, ok := tx.Partition.Master.(table.Redactor)
-	if !ok {
-		return nil, nil
-	}
-	row := master.Row(id)
-	var last table.Revision
-	for past, err := range t.History(ctx, table.Range{Start: row, End: append(bytes.Clone(row), 0)}) {
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range past.Deletes {
-			if r > last && tx.At.Visible(r) {
-				last = r
-			}
-		}
-	}
-	if last == 0 {
-		return nil, nil
+	last, err := tx.Deleted(ctx, id)
+	if last == 0 || err != nil {
+		return nil, err
 	}
 	rec, err := tx.Partition.DB.Record(ctx, last)
 	if err != nil {

@@ -76,7 +76,7 @@ func (v *Presenter) Query(keys []partition.SortKey) partition.Query {
 			return membership.Ahead(ctx, v.Req, names, &v.groups)
 		}
 	}
-	if req.Watched {
+	if req.Watched || req.Controls.Explain != nil {
 		q.Cost = req.Cost
 	}
 	return q

@@ -40,6 +40,7 @@ type Controls struct {
 	At                *state.PointInTime // nil: now
 	Token             bool               // the client requests a token
 	Rights            *control.EffectiveRights
+	Explain           *control.Explain
 	Transaction       *string        // the identifier of the transaction that the update belongs to
 	Branch            *string        // the branch that the operation is in
 	atLeast           table.Revision // the commit that the read must show
@@ -89,6 +90,7 @@ var supported = []servedControl{
 	{control.OIDAt, "at", withSearch | withCompare, takeAt},
 	{control.OIDToken, "token", withSearch | withCompare | updates | withPasswordModify | withEndTransaction, takeToken},
 	{control.OIDTransaction, "transaction specification", updates | withPasswordModify, takeTransaction},
+	{control.OIDExplain, "explain", withSearch, takeExplain},
 	{control.OIDBranch, "branch", withSearch | withCompare | updates | withPasswordModify, takeBranch},
 }
 

@@ -10,8 +10,8 @@ import (
 // identities (package write), and what the session of a branch excludes too (Enter). A pair is
 // refused even if none of its controls is critical. All other pairs are served.
 var exclusions = makeExclusions([][]string{
-	{control.OIDSyncRequest, control.OIDPagedResults, control.OIDSortRequest, control.OIDVLVRequest, control.OIDAt, control.OIDEffectiveRights, control.OIDPersistentSearch},
-	{control.OIDPersistentSearch, control.OIDPagedResults, control.OIDSortRequest, control.OIDVLVRequest, control.OIDAt, control.OIDEffectiveRights},
+	{control.OIDSyncRequest, control.OIDPagedResults, control.OIDSortRequest, control.OIDVLVRequest, control.OIDAt, control.OIDEffectiveRights, control.OIDExplain, control.OIDPersistentSearch},
+	{control.OIDPersistentSearch, control.OIDPagedResults, control.OIDSortRequest, control.OIDVLVRequest, control.OIDAt, control.OIDEffectiveRights, control.OIDExplain},
 	{control.OIDAt, control.OIDEffectiveRights, control.OIDAccountUsable},
 	{control.OIDNoOp, control.OIDToken},
 	{control.OIDNoOp12, control.OIDToken},

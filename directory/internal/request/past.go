@@ -7,6 +7,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/history"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -29,9 +30,23 @@ func (req *Request) State(ctx context.Context) (*partition.Snapshot, error) {
 	}
 	s, err := state.AtPoint(ctx, req.Server.Part, *req.Controls.At)
 	if err != nil {
-		return nil, req.noState(err)
+		return nil, noState(*req.Controls.At, err)
 	}
 	return req.Resume(ctx, s)
+}
+
+// Moment returns the state at a moment that a request names, at one revision even if it is now. The
+// caller must close it.
+func (req *Request) Moment(ctx context.Context, text string) (*partition.Snapshot, error) {
+	m, err := state.ParsePointInTime(text)
+	if err != nil {
+		return nil, op.Errorf(op.ProtocolError, "%v", err)
+	}
+	s, err := history.State(ctx, req.Server.Part, m)
+	if err != nil {
+		return nil, noState(m, err)
+	}
+	return s, nil
 }
 
 // Resume sets the request to read the state s, and returns s. The state s is a past state,
@@ -100,10 +115,10 @@ func (req *Request) InPast(ctx context.Context, then, now *partition.Snapshot) (
 }
 
 // noState returns the error for a point in time whose state cannot be read.
-func (req *Request) noState(err error) error {
+func noState(m state.PointInTime, err error) error {
 	for _, known := range []error{partition.ErrRevision, partition.ErrFuture, partition.ErrCheckpoint} {
 		if errors.Is(err, known) && !errors.Is(err, table.ErrUnavailable) {
-			return op.Errorf(op.UnwillingToPerform, "at %s: %v", req.Controls.At, err)
+			return op.Errorf(op.UnwillingToPerform, "at %s: %v", m, err)
 		}
 	}
 	return err

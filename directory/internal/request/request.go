@@ -47,7 +47,7 @@ type Request struct {
 	// reports whether there are observers.
 	Seen    *monitor.Observation
 	Watched bool
-	Cost    *partition.Cost // of the request's searches; set only if Watched
+	Cost    *partition.Cost // of the request's searches; set only if Watched, or if Controls.Explain is set
 	refusal judge.Refusal
 	held    []*partition.Snapshot // states to close at the end of the request, because the Judge reads them
 	judged  uint64                // the ordinal of the state whose access rules the Judge applies

@@ -53,13 +53,14 @@ func NewServer(p *partition.Partition, o settings.Options) (*Server, error) {
 // Settings returns the options in force.
 func (d *Server) Settings() *settings.Settings { return d.current.Load() }
 
-// Reconfigure replaces the options. Secret, Passwords, Log, Access, Metrics, Health,
-// Observers, Trace, Extensions and Version keep their values. If an option cannot be used,
+// Reconfigure replaces the options. Secret, Passwords, Log, Access, Metrics, StartJob,
+// Jobs, Health, Observers, Trace, Extensions and Version keep their values. If an option cannot be used,
 // Reconfigure fails and changes nothing.
 func (d *Server) Reconfigure(o settings.Options) error {
 	was := d.Settings()
 	o.Secret, o.Passwords, o.Log = was.Secret, was.Passwords, was.Log
 	o.Access, o.Extensions, o.Version = was.Access, was.Extensions, was.Version
+	o.StartJob, o.Jobs = was.StartJob, was.Jobs
 	o.Metrics, o.Health, o.Observers, o.Trace = was.Metrics, was.Health, was.Observers, was.Trace
 	o.EnsureDefaults()
 	set, err := settings.New(o, d.Part.Schema())

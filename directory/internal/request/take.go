@@ -161,6 +161,16 @@ func takeRights(req *Request, _ *op.Message, c *op.Control) error {
 	return nil
 }
 
+// takeExplain reads the control that asks how a search is run.
+func takeExplain(req *Request, _ *op.Message, c *op.Control) error {
+	x, err := control.ParseExplain(c.Value)
+	if err != nil {
+		return err
+	}
+	req.Controls.Explain = &x
+	return nil
+}
+
 // takeTracking reads a session tracking control, which the access log and the journal
 // record. A request may have several of these controls, one for each system through which
 // the request has passed, in the order in which it has passed through them.

@@ -6,7 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/assertion"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/collective"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
@@ -14,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
@@ -124,7 +127,20 @@ func (st *Stream) send(ctx context.Context, base entry.ID) error {
 	if err := st.Prepare(ctx); err != nil {
 		return err
 	}
+	begun := time.Now()
+	x := st.Req.Controls.Explain
+	if x != nil {
+		if err := mayExplain(st.Req); err != nil {
+			return err
+		}
+		if !x.Run {
+			return st.respondPlan(ctx, base)
+		}
+	}
 	err := st.Run(ctx, base)
+	if x != nil {
+		st.respondCost(ctx, time.Since(begun))
+	}
 	st.explain(ctx)
 	err = st.Out.Finish(err)
 	if err == nil && st.keys != nil {
@@ -168,6 +184,41 @@ func (st *Stream) Prepare(ctx context.Context) (err error) {
 	return nil
 }
 
+// mayExplain returns an error if the requester may not use the explain control. The numbers of
+// candidates reveal values, so the requester must be allowed to read all entries.
+func mayExplain(req *request.Request) error {
+	if j := &req.Judge; !j.ReadsAll() || !j.Everywhere().Entry(acl.Explain) {
+		return op.Errorf(op.InsufficientAccessRights, "explain control: its requester must have the right explain and read all attributes, also reserved ones, on all entries")
+	}
+	return nil
+}
+
+// respondPlan answers an explain control of a search that is not run.
+func (st *Stream) respondPlan(ctx context.Context, base entry.ID) error {
+	if err := st.begin(ctx, base); err != nil {
+		return err
+	}
+	plan, err := search.Explain(ctx, st.Req.Snapshot, st.Query, false)
+	if err == nil {
+		st.Req.Respond(control.OIDExplain, control.Explained{Plan: plan}.Encode())
+	}
+	return err
+}
+
+// respondCost answers an explain control of a search that was run.
+func (st *Stream) respondCost(ctx context.Context, took time.Duration) {
+	plan, err := search.Explain(context.WithoutCancel(ctx), st.Req.Snapshot, st.Query, false)
+	if err != nil {
+		return // the search has failed for the same reason
+	}
+	c := st.Req.Cost
+	x := control.Explained{Plan: plan, Candidates: c.Candidates, Rows: c.Rows, Scans: c.Scans, Microseconds: int(took.Microseconds())}
+	for _, u := range c.Indexes {
+		x.Indexes = append(x.Indexes, u.String())
+	}
+	st.Req.Respond(control.OIDExplain, x.Encode())
+}
+
 // explain records the plan of a slow search, without the values of its filter, which may be personal
 // data.
 func (st *Stream) explain(ctx context.Context) {
@@ -205,14 +256,19 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 	return err
 }
 
-// Run sends the results of the query from a base.
-func (st *Stream) Run(ctx context.Context, base entry.ID) error {
+// begin completes the query for a search from a base.
+func (st *Stream) begin(ctx context.Context, base entry.ID) (err error) {
 	st.base, st.Query.Base = base, base
 	if !st.aliases {
-		var err error
-		if st.Query.Filter, err = st.Req.Judge.Narrow(ctx, st.Query.Filter, base, st.Query.Scope); err != nil {
-			return err
-		}
+		st.Query.Filter, err = st.Req.Judge.Narrow(ctx, st.Query.Filter, base, st.Query.Scope)
+	}
+	return err
+}
+
+// Run sends the results of the query from a base.
+func (st *Stream) Run(ctx context.Context, base entry.ID) error {
+	if err := st.begin(ctx, base); err != nil {
+		return err
 	}
 	switch {
 	case st.Req.Controls.Vlv != nil:

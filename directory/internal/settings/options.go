@@ -86,6 +86,11 @@ type Options struct {
 	Access *slog.Logger
 	// Metrics count operations and appear in cn=monitor; nil: operations are not counted.
 	Metrics *monitor.Metrics
+	// StartJob starts a job of the server, and returns its number in Metrics.Jobs. Its error says
+	// what is wrong with the request. Nil: the server does no jobs.
+	StartJob func(who, name string, arguments []string) (number int, err error)
+	// Jobs are the jobs that can be started, with their arguments, for cn=monitor.
+	Jobs []string
 	// Health reports whether the server is live and ready, for the root DSE; nil: the
 	// root DSE does not report health.
 	Health Health

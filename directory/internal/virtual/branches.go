@@ -105,7 +105,7 @@ func (theBranches) Search(ctx context.Context, req *request.Request, name dn.DN,
 		return err
 	}
 	now := func(context.Context, *delivery.Page) (*partition.Snapshot, error) { return req.Now(), nil }
-	return list(ctx, req, r, sink, branchesTop, request.BranchContext, now, func(ctx context.Context, l *listing) error {
+	return list(ctx, req, r, sink, branchesTop, request.BranchContext, "", now, func(ctx context.Context, l *listing) error {
 		s := &branchSearch{listing: l, base: name, had: -1}
 		if _, had, ok := l.start(); ok {
 			s.had = had

@@ -49,7 +49,7 @@ func (theChangelog) Search(ctx context.Context, req *request.Request, name dn.DN
 	settled := func(ctx context.Context, p *delivery.Page) (*partition.Snapshot, error) {
 		return settledState(ctx, req, p)
 	}
-	return list(ctx, req, r, sink, changelogTop, "the changelog", settled, func(ctx context.Context, l *listing) error {
+	return list(ctx, req, r, sink, changelogTop, "the changelog", "changeNumber", settled, func(ctx context.Context, l *listing) error {
 		return (&changelog{listing: l, of: req}).run(ctx, name)
 	})
 }
@@ -82,22 +82,33 @@ func (l *changelog) run(ctx context.Context, name dn.DN) error {
 		return l.one(ctx, name)
 	}
 	if (l.r.Scope == op.BaseObject || l.r.Scope == op.WholeSubtree) && !l.out.Page.GoesOn() {
-		if err := l.offerChange(ctx, changelogTop(l.req), 0, 0); err != nil {
+		first := uint64(0)
+		if l.reverse {
+			first = math.MaxInt64 // an entry without a number comes first: RFC 2891, 2.2
+		}
+		if err := l.offerChange(ctx, changelogTop(l.req), first, 0); err != nil {
 			return err
 		}
 	}
 	if l.r.Scope == op.BaseObject {
 		return nil
 	}
+	if l.reverse {
+		return l.listNewest(ctx)
+	}
 	return l.list(ctx)
 }
 
 // changes streams the changes with numbers greater than n, and some others of the first commit,
-// as far as the requester may read them. For a requester whom access rules restrict, a change
-// is the difference between what the requester may see of the states before and after the
-// change.
+// as far as the requester may read them.
 func (l *changelog) changes(ctx context.Context, n uint64) iter.Seq2[*history.Change, error] {
-	commits := changestream.Numbered(ctx, l.req.Snapshot, n)
+	return l.changesOf(ctx, changestream.Numbered(ctx, l.req.Snapshot, n))
+}
+
+// changesOf streams the changes of commits, as far as the requester may read them. For a requester
+// whom access rules restrict, a change is the difference between what the requester may see of
+// the states before and after the change.
+func (l *changelog) changesOf(ctx context.Context, commits iter.Seq2[*changestream.Change, error]) iter.Seq2[*history.Change, error] {
 	if !l.judged {
 		return history.Changes(ctx, l.req.Server.Part, commits)
 	}
@@ -175,6 +186,75 @@ func (l *changelog) list(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// listNewest is list in reverse order. If the filter names the entry that was changed, listNewest
+// looks only at the commits that changed this entry.
+func (l *changelog) listNewest(ctx context.Context) error {
+	first, last := numbers(l.r.Filter)
+	// Earlier pages have shown the changes of the number last from the ordinal "had" on.
+	had := math.MaxInt
+	if position, skip, ok := l.start(); ok {
+		at, err := strconv.ParseUint(string(position), 10, 63)
+		if err != nil {
+			return delivery.ErrCookie
+		}
+		if at <= last {
+			last, had = at, skip
+		}
+	}
+	commits := changestream.NewestFirst(ctx, l.req.Snapshot, last)
+	if id, ok := target(l.r.Filter); ok {
+		commits = changestream.NewestOf(ctx, l.req.Snapshot, id, last)
+	}
+	for c, err := range commits {
+		if err != nil || c.Last < first {
+			return err
+		}
+		all, err := l.changesOfOne(ctx, c)
+		if err != nil {
+			return err
+		}
+		for _, x := range slices.Backward(all) {
+			n, ordinal := numberOf(x)
+			if n < first || n > last || n == last && ordinal >= had {
+				continue
+			}
+			if err := l.offerChange(ctx, l.entry(x), n, ordinal); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *changelog) changesOfOne(ctx context.Context, c *changestream.Change) (all []*history.Change, err error) {
+	one := func(yield func(*changestream.Change, error) bool) { yield(c, nil) }
+	for x, err := range l.changesOf(ctx, one) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// target returns the entry that a filter requires a change to be about.
+func target(f filter.Filter) (id entry.ID, ok bool) {
+	switch f := f.(type) {
+	case filter.And:
+		for _, part := range f {
+			if id, ok := target(part); ok {
+				return id, true
+			}
+		}
+	case *filter.Equal:
+		if strings.EqualFold(f.Attribute, "targetEntryUUID") {
+			id, err := entry.ParseID(string(f.Value))
+			return id, err == nil
+		}
+	}
+	return id, false
 }
 
 // oldNumbers is below all revisions and above all change numbers.

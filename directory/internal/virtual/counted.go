@@ -82,7 +82,41 @@ func counted(req *request.Request, r *monitor.Report) (all []*Entry) {
 		jobs = append(jobs, x)
 	}
 	group("Jobs", "monitorContainer", jobs)
+	all = append(all, listedJobs(req)...)
 	return append(all, snmp(req, r))
+}
+
+// listedJobs returns the entries of the running jobs and of the last that have ended, and one
+// that lists the jobs that can be started.
+func listedJobs(req *request.Request) (all []*Entry) {
+	const above = ",cn=Jobs," + monitorName
+	set := req.Server.Settings()
+	if len(set.Jobs) > 0 {
+		v := newEntry(req, "cn=offered"+above, "monitorJob", "cn", "offered")
+		v.add(req.Schema, "jobOffered", set.Jobs...)
+		all = append(all, v)
+	}
+	for _, j := range set.Metrics.Jobs.List() {
+		state := "running"
+		switch {
+		case j.Ended.IsZero() && j.IsCanceled:
+			state = "canceled"
+		case j.Error != "":
+			state = "failed"
+		case !j.Ended.IsZero():
+			state = "done"
+		}
+		progress := ""
+		if j.Ratio >= 0 {
+			progress = strconv.Itoa(int(100 * j.Ratio))
+		}
+		number := strconv.Itoa(j.Number)
+		v := newEntry(req, "cn="+number+above, "monitorJob", "cn", number, "jobName", j.Name, "jobWho", j.Who, "jobState", state,
+			"jobBegun", generalized(j.Begun), "jobEnded", generalized(j.Ended), "jobProgress", progress, "jobError", j.Error, "jobOutput", j.Output)
+		v.add(req.Schema, "jobArgument", j.Arguments...)
+		all = append(all, v)
+	}
+	return all
 }
 
 // A child is an entry below a group.

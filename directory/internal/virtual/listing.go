@@ -24,12 +24,15 @@ type listing struct {
 	out    delivery.Output
 	filter filter.Resolved
 	judged bool // access rules decide about the entries
+	// reverse is set if the client requests the reverse of the listing's order.
+	reverse bool
 }
 
 // list runs a search of a listing. The function top returns the topmost entry of the
-// listing. The string title is the name of the listing in diagnostics. The function state
+// listing. The string title is the name of the listing in diagnostics. The string order is the
+// attribute by which its entries are in order, or "". The function state
 // opens the state that all pages of the search show. The function run offers the entries.
-func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, top func(*request.Request) *Entry, title string,
+func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink, top func(*request.Request) *Entry, title, order string,
 	state func(context.Context, *delivery.Page) (*partition.Snapshot, error), run func(context.Context, *listing) error) error {
 	own := *req
 	l := &listing{req: &own, r: r}
@@ -38,7 +41,7 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 		return err
 	}
 	if c := &req.Controls; req.IsPast() || c.Waits() || c.Vlv != nil || c.Assertion != nil || c.Rights != nil {
-		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but no sorting, list views, assertions, effective rights, persistent searches or past states", title)
+		return op.Errorf(op.UnwillingToPerform, "%s supports paged searches, but no list views, assertions, effective rights, persistent searches or past states", title)
 	}
 	p, done, err := delivery.OpenPage(req, r)
 	if done || err != nil {
@@ -51,7 +54,7 @@ func list(ctx context.Context, req *request.Request, r *op.Search, sink op.Sink,
 	defer s.Close()
 	l.judgeAs(req) // opening the state may have changed the access rules of the request
 	own.Read(s)
-	if err := refuseOrder(&own, title); err != nil {
+	if l.reverse, err = resolveOrder(&own, title, order); err != nil {
 		return err
 	}
 	ctx, cancel := delivery.LimitTime(ctx, req, r)
@@ -93,14 +96,24 @@ func (l *listing) sees(ctx context.Context, v *Entry) (bool, error) {
 	return l.req.Judge.Case(v.Name, &v.Entry).Sees(ctx)
 }
 
-// refuseOrder reports to the client that a sort control has no effect, because the order of a
-// listing is fixed. It returns an error if the control is critical.
-func refuseOrder(req *request.Request, title string) error {
+// resolveOrder reads a sort control, and returns whether the client requests the reverse order. A
+// listing can be sorted by the attribute order. Otherwise resolveOrder reports to the client that
+// the control has no effect, because the order is fixed, and returns an error if the control is
+// critical.
+func resolveOrder(req *request.Request, title, order string) (reverse bool, err error) {
 	keys, err := delivery.ResolveOrder(req)
 	if err != nil || keys == nil {
-		return err
+		return false, err
 	}
-	return delivery.Unsorted(req, &delivery.SortError{Code: op.UnwillingToPerform, Text: title + " has an order of its own"})
+	if len(keys) == 1 && keys[0].Type == req.Schema.Attribute(order) && keys[0].Options == "" {
+		delivery.SortResponse(req, op.Success, "")
+		return keys[0].Reverse, nil
+	}
+	text := title + " has an order of its own"
+	if order != "" {
+		text = title + " can be sorted by " + order + " only"
+	}
+	return false, delivery.Unsorted(req, &delivery.SortError{Code: op.UnwillingToPerform, Text: text})
 }
 
 // start returns the position and skip with which the previous page called Page.GoOn. The

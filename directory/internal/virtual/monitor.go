@@ -38,7 +38,7 @@ func (theMonitor) refusal() string {
 
 func (theMonitor) Search(ctx context.Context, req *request.Request, name dn.DN, r *op.Search, sink op.Sink) error {
 	now := func(context.Context, *delivery.Page) (*partition.Snapshot, error) { return req.Newest(ctx) }
-	return list(ctx, req, r, sink, monitorTop, "the monitor", now, func(ctx context.Context, l *listing) error {
+	return list(ctx, req, r, sink, monitorTop, "the monitor", "", now, func(ctx context.Context, l *listing) error {
 		c, err := req.Server.Part.DB.ReadCluster(ctx, time.Now())
 		if err != nil {
 			return err

@@ -40,7 +40,8 @@ func (theRootDSE) refusal() string {
 }
 
 // supportedExtensions are the extended operations that the directory serves.
-var supportedExtensions = []string{control.OIDPasswordModify, control.OIDWhoAmI, control.OIDStartTransaction, control.OIDEndTransaction}
+var supportedExtensions = []string{control.OIDPasswordModify, control.OIDWhoAmI, control.OIDStartTransaction, control.OIDEndTransaction,
+	control.OIDRestore, control.OIDDiff, control.OIDStartJob, control.OIDCancelJob}
 
 // supportedFeatures are the values of supportedFeatures.
 var supportedFeatures = []string{

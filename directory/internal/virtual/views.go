@@ -92,7 +92,7 @@ func (theViews) Search(ctx context.Context, req *request.Request, name dn.DN, r 
 		return err
 	}
 	defer s.Close()
-	if err := refuseOrder(req, "a search for records of views"); err != nil {
+	if _, err := resolveOrder(req, "a search for records of views", ""); err != nil {
 		return err
 	}
 	ctx, cancel := delivery.LimitTime(ctx, req, r)

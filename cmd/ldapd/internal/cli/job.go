@@ -30,13 +30,14 @@ type Job[A any] struct {
 	name    string
 	do      func(ctx context.Context, w *Work, args A) error
 	carries []string
+	offer   *offer
 }
 
 // NewJob returns a job with a name. The strings in carries are the names of the configuration
 // keys whose values args contains, or which are the same for every process. A server does the
 // job by its own configuration, so it does not see the other keys.
 func NewJob[A any](name string, do func(ctx context.Context, w *Work, args A) error, carries ...string) Job[A] {
-	return Job[A]{name, do, carries}
+	return Job[A]{name: name, do: do, carries: carries}
 }
 
 // Work is the environment in which a job runs.
@@ -69,6 +70,7 @@ type Jobs []anyJob
 // anyJob is a job with any type of arguments.
 type anyJob interface {
 	called() string
+	offered() *offer
 	decode(ctx context.Context, w *Work, args json.RawMessage) error
 }
 
@@ -171,14 +173,14 @@ func (j Job[A]) refuseOptions(c *config.Config, a Around) error {
 }
 
 // Do does the job that a tool has requested.
-func (l Jobs) Do(ctx context.Context, p *partition.Partition, archive Archives, signer string, all *monitor.Jobs, call *handoff.Call) error {
+func (l Jobs) Do(ctx context.Context, p *partition.Partition, archive Archives, signer string, all *monitor.Jobs, call *handoff.Call) (err error) {
 	i := slices.IndexFunc(l, func(j anyJob) bool { return j.called() == call.Work })
 	if i < 0 {
 		return fmt.Errorf("this version of the server does not do %q", call.Work)
 	}
-	running := all.Begin(call.Work)
-	defer running.End()
-	err := l[i].decode(ctx, &Work{p, Around{
+	ctx, running := all.Begin(ctx, call.Work, signer, nil)
+	defer func() { running.End(err) }()
+	err = l[i].decode(ctx, &Work{p, Around{
 		Stdin: &lateInput{open: call.Open}, Stdout: call.Stdout, Stderr: call.Stderr,
 		terminal: call.Terminal, Elsewhere: true, Open: call.Open, Create: call.Create, running: running,
 	}, signer, archive}, call.Args)

@@ -55,7 +55,7 @@ func serveOnce(ctx context.Context, m *cli.Main, c *config.Config, use cli.Mode,
 	s := &serving{Main: m, config: c, log: m.Logger(c), use: use, jobs: jobs, restart: restart, hangups: signals}
 	for _, start := range []part{
 		s.listen, s.monitor, s.openStore, s.archive, s.follow, s.openDirectory,
-		s.warm, s.keepViews, s.returnMemory, s.doJobs, s.publish,
+		s.warm, s.keepViews, s.returnMemory, s.letStart, s.doJobs, s.publish,
 	} {
 		stop, err := start(ctx)
 		if err != nil {
@@ -93,6 +93,7 @@ type serving struct {
 	archiver  *archive.Archiver // nil: the process does not archive
 	hashes    *auth.Passwords
 	directory *directory.Directory
+	started   sessionJobs
 }
 
 // stop stops the parts that were started.
@@ -173,6 +174,7 @@ func (s *serving) openDirectory(ctx context.Context) (stop func() error, err err
 	hashes := s.newHasher(s.log)
 	s.hashes = auth.New(s.config.Passwords.Parallel, hashes)
 	o.Passwords, o.Access, o.Metrics, o.Health = s.hashes, s.access, s.watch.metrics, s.watch.health
+	o.StartJob, o.Jobs = s.startJob, s.jobs.Offers()
 	s.tracer.addTo(&o)
 	o.Extensions = s.front.options.Extensions()
 	if o.Secret, err = write.Secret(ctx, s.store.Partition); err == nil {
