@@ -238,8 +238,7 @@ func (c *client) authenticate(q *http.Request) error {
 		bind.SASL, bind.Mechanism, bind.Credentials = true, "OAUTHBEARER", []byte("n,,\x01auth=Bearer "+token+"\x01\x01")
 	}
 	_, err := c.Do(c.ctx, bind, web.Answer{})
-	var refused *op.Result
-	if errors.As(err, &refused) && (refused.Code == op.SASLBindInProgress || refused.Code == op.AuthMethodNotSupported) {
+	if isCode(err, op.SASLBindInProgress) || isCode(err, op.AuthMethodNotSupported) {
 		return &Error{401, "", "the credentials are not accepted"}
 	}
 	return err

@@ -6,16 +6,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/auth/authtest"
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
@@ -78,6 +77,16 @@ func (s *server) do(r op.Request) {
 	}
 }
 
+// commits returns the number of changes in the changelog.
+func (s *server) commits() (n int) {
+	s.Helper()
+	r := &op.Search{Base: "cn=changelog", Scope: op.SingleLevel, Filter: filter.MustParse("(objectClass=*)"), Attributes: []string{"1.1"}}
+	if _, err := s.ldap.Do(s.Context(), r, web.Answer{Entry: func(*op.SearchEntry) error { n++; return nil }}); err != nil {
+		s.Fatal(err)
+	}
+	return n
+}
+
 // ask sends a request as the administrator. The headers are NAME: VALUE.
 func (s *server) ask(method, path, body string, headers ...string) (int, map[string]any, http.Header) {
 	s.Helper()
@@ -106,19 +115,4 @@ func (s *server) ask(method, path, body string, headers ...string) (int, map[str
 		}
 	}
 	return r.StatusCode, o, r.Header
-}
-
-// TestServe serves until its file is gone: for trying judges by hand.
-func TestServe(t *testing.T) {
-	file := os.Getenv("SCIM_SERVE")
-	if file == "" {
-		t.Skip()
-	}
-	s := newServer(t)
-	os.WriteFile(file, []byte(s.URL+scim.Prefix), 0o600)
-	for range time.Tick(time.Second) {
-		if _, err := os.Stat(file); err != nil {
-			return
-		}
-	}
 }

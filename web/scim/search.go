@@ -78,7 +78,7 @@ func (c *client) named(name string) (*record, error) {
 	var found *record
 	_, err := c.find(&op.Search{Base: name, Filter: &filter.Present{Attribute: "objectClass"}, Attributes: []string{"entryUUID", "objectClass"}},
 		func(e *record) error { found = e; return nil })
-	if errors.Is(err, errNotFound) {
+	if isCode(err, op.NoSuchObject) {
 		err = nil
 	}
 	if c.ids == nil {
@@ -192,10 +192,13 @@ func (k *kind) attributesFor(s selection) []string {
 // allMembers reads the members of a group of which record has the first.
 func (c *client) allMembers(k *kind, r *record) error {
 	member := strings.ToLower(k.member)
-	for r.more {
+	for {
 		n := len(r.values[member])
 		if n > maxMembers {
 			return invalid("tooMany", "the group %s has more than %d members: ask with excludedAttributes=members", r.id(), maxMembers)
+		}
+		if !r.more {
+			return nil
 		}
 		var next *record
 		_, err := c.find(&op.Search{Base: r.name, Filter: &filter.Present{Attribute: "objectClass"}, Attributes: []string{k.member + ";range=" + strconv.Itoa(n) + "-*"}},
@@ -207,7 +210,12 @@ func (c *client) allMembers(k *kind, r *record) error {
 			r.values[member] = append(r.values[member], next.values[member]...)
 		}
 	}
-	return nil
+}
+
+// isCode reports whether an error is a result with a code.
+func isCode(err error, code op.Code) bool {
+	var r *op.Result
+	return errors.As(err, &r) && r.Code == code
 }
 
 // resource returns an entry as a resource.
@@ -351,7 +359,7 @@ func (c *client) list(r *request, kinds []*kind) (*answer, error) {
 func (c *client) filterOf(kinds []*kind, text string) (filter.Filter, error) {
 	var any filter.Or
 	var t test
-	var err, failed error
+	var err error
 	if text != "" {
 		if t, err = parseFilter(text); err != nil {
 			return nil, err
@@ -360,20 +368,13 @@ func (c *client) filterOf(kinds []*kind, text string) (filter.Filter, error) {
 	for _, k := range kinds {
 		f := filter.And{equal("objectClass", k.class)}
 		if t != nil {
-			x, err := c.translate(k, t)
-			if err != nil { // another kind may have the attribute
-				failed = err
-				continue
+			x, err := c.translate(k, t, len(kinds) > 1)
+			if err != nil {
+				return nil, err
 			}
 			f = append(f, x)
 		}
 		any = append(any, f)
-	}
-	if len(any) == 0 {
-		return nil, failed
-	}
-	if len(any) == 1 {
-		return any[0], nil
 	}
 	return any, nil
 }
@@ -407,8 +408,7 @@ func (c *client) byCursor(r *request, kinds []*kind, search *op.Search, count in
 		controls = append(controls, key)
 	}
 	done, err := c.find(search, add, controls...)
-	var refused *op.Result
-	if errors.As(err, &refused) && refused.Code == op.UnwillingToPerform && len(cookie) > 0 {
+	if isCode(err, op.UnwillingToPerform) && len(cookie) > 0 {
 		return invalid("invalidCursor", "the cursor does not belong to this query, or is too old: begin with an empty one")
 	}
 	if err != nil {

@@ -14,49 +14,57 @@ var (
 	never  = filter.Or{}
 )
 
-// translate returns the LDAP filter for a filter of resources.
-func (c *client) translate(k *kind, t test) (filter.Filter, error) {
+// translate returns the LDAP filter for a filter of resources of a kind. If others is set, resources of other kinds are
+// searched as well, which may have the attributes that this kind lacks.
+func (c *client) translate(k *kind, t test, others bool) (f filter.Filter, err error) {
+	var of []test
 	switch t := t.(type) {
 	case *both:
-		all, err := c.translateAll(k, t.all)
-		return filter.And(all), err
+		of = t.all
 	case *either:
-		all, err := c.translateAll(k, t.all)
-		return filter.Or(all), err
+		of = t.all
 	case *not:
-		f, err := c.translate(k, t.of)
+		f, err := c.translate(k, t.of, others)
 		return &filter.Not{Filter: f}, err
 	case *inside:
-		a := find(k.attributes(t.path.urn), t.path.attribute)
-		if a == nil || a.kind != "complex" {
-			return nil, unknown(t.path)
+		if a := find(k.attributes(t.path.urn), t.path.attribute); a != nil && a.kind == "complex" {
+			return c.translateInside(a, t.test)
 		}
-		return c.translateInside(k, a, t.test)
+		err = unknown(t.path)
+	case *compare:
+		f, err = c.translateCompare(k, t)
 	}
-	return c.translateCompare(k, t.(*compare))
-}
-
-func (c *client) translateAll(k *kind, ts []test) (all []filter.Filter, err error) {
-	for _, t := range ts {
-		f, err := c.translate(k, t)
+	if e, ok := err.(*Error); ok && others && e.Type == "invalidFilter" {
+		return never, nil
+	}
+	if of == nil {
+		return f, err
+	}
+	var all []filter.Filter
+	for _, x := range of {
+		f, err := c.translate(k, x, others)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, f)
 	}
-	return all, nil
+	return joinedBy(t, all), nil
+}
+
+// joinedBy returns the filters of the parts of a test as one.
+func joinedBy(t test, all []filter.Filter) filter.Filter {
+	if _, ok := t.(*either); ok {
+		return filter.Or(all)
+	}
+	return filter.And(all)
 }
 
 func unknown(p path) error {
-	name := p.attribute
-	if p.sub != "" {
-		name += "." + p.sub
-	}
-	return invalid("invalidFilter", "%q cannot be in a filter: it is not served, or not searched", short(name))
+	return invalid("invalidFilter", "%q cannot be in a filter: it is not served, or not searched", short(strings.TrimSuffix(p.attribute+"."+p.sub, ".")))
 }
 
 // translateInside returns the filter for entries one of whose values of a complex attribute passes a test.
-func (c *client) translateInside(k *kind, a *attribute, t test) (filter.Filter, error) {
+func (c *client) translateInside(a *attribute, t test) (filter.Filter, error) {
 	if a.types == nil {
 		return c.translateValue(a, "", a.ldap, t)
 	}
@@ -96,10 +104,7 @@ func (c *client) translateValue(a *attribute, kind, ldap string, t test) (filter
 		}
 		all = append(all, f)
 	}
-	if _, ok := t.(*either); ok {
-		return filter.Or(all), nil
-	}
-	return filter.And(all), nil
+	return joinedBy(t, all), nil
 }
 
 func (c *client) translateSub(a *attribute, kind, ldap string, t *compare) (filter.Filter, error) {
@@ -113,7 +118,7 @@ func (c *client) translateSub(a *attribute, kind, ldap string, t *compare) (filt
 			return never, nil
 		}
 		if ldap == "" {
-			return c.anyPart(a)
+			return a.anyPart()
 		}
 		return &filter.Present{Attribute: ldap}, nil
 	case strings.EqualFold(name, "primary") && a.types != nil:
@@ -131,7 +136,7 @@ func (c *client) translateSub(a *attribute, kind, ldap string, t *compare) (filt
 }
 
 // anyPart returns a filter for entries that have any part of an address.
-func (c *client) anyPart(a *attribute) (filter.Filter, error) {
+func (a *attribute) anyPart() (filter.Filter, error) {
 	var any filter.Or
 	for _, s := range a.sub {
 		if s.ldap != "" {
@@ -173,7 +178,7 @@ func (c *client) byID(ldap string, t *compare) (filter.Filter, error) {
 
 func (c *client) translateCompare(k *kind, t *compare) (filter.Filter, error) {
 	p := t.path
-	if f, err := c.translateCommon(k, t); f != nil || err != nil {
+	if f, err := t.common(k); f != nil || err != nil {
 		return f, err
 	}
 	a := find(k.attributes(p.urn), p.attribute)
@@ -191,10 +196,10 @@ func (c *client) translateCompare(k *kind, t *compare) (filter.Filter, error) {
 		if sub.path = (path{attribute: p.sub}); p.sub == "" {
 			sub.path.attribute = "value"
 		}
-		return c.translateInside(k, a, &sub)
+		return c.translateInside(a, &sub)
 	}
 	if p.sub == "" && t.operator == "pr" {
-		return c.anyPart(a)
+		return a.anyPart()
 	}
 	if s := find(a.sub, p.sub); s != nil {
 		return t.on(s.ldap, t.value)
@@ -202,8 +207,8 @@ func (c *client) translateCompare(k *kind, t *compare) (filter.Filter, error) {
 	return nil, unknown(p)
 }
 
-// translateCommon returns the filter for the attributes that all resources have, and nil for others.
-func (c *client) translateCommon(k *kind, t *compare) (filter.Filter, error) {
+// common returns the filter for the attributes that all resources have, and nil for others.
+func (t *compare) common(k *kind) (filter.Filter, error) {
 	text, isText := t.value.(string)
 	p := strings.ToLower(t.path.attribute)
 	if t.path.sub != "" {

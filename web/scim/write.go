@@ -1,7 +1,6 @@
 package scim
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -151,14 +150,13 @@ func (c *client) create(r *request, k *kind) (*answer, error) {
 // add adds an entry. If the unit above it is missing, add makes the unit, as 'ldapd user add' does.
 func (c *client) add(a *op.Add, place, base string) error {
 	_, err := c.Do(c.ctx, a, web.Answer{})
-	var refused *op.Result
 	kind, unit, _ := strings.Cut(place, "=")
-	if !errors.As(err, &refused) || refused.Code != op.NoSuchObject || !strings.EqualFold(kind, "ou") || strings.ContainsAny(unit, ",+\\") {
+	if !isCode(err, op.NoSuchObject) || !strings.EqualFold(kind, "ou") || strings.ContainsAny(unit, ",+\\") {
 		return err
 	}
 	above := &op.Add{Name: place + "," + base, Attributes: []op.PartialAttribute{
 		{Description: "objectClass", Values: octets([]string{"organizationalUnit"})}, {Description: "ou", Values: octets([]string{unit})}}}
-	if _, err := c.Do(c.ctx, above, web.Answer{}); err != nil && (!errors.As(err, &refused) || refused.Code != op.EntryAlreadyExists) {
+	if _, err := c.Do(c.ctx, above, web.Answer{}); err != nil && !isCode(err, op.EntryAlreadyExists) {
 		return err
 	}
 	_, err = c.Do(c.ctx, a, web.Answer{})
@@ -291,8 +289,7 @@ func (c *client) change(r *request, k *kind, id string, f func(old object) (obje
 			return nil, err
 		}
 		name, err := c.write(r, k, e, old, m, members)
-		var refused *op.Result
-		if errors.As(err, &refused) && refused.Code == op.AssertionFailed && r.match == "" && try < maxTries {
+		if isCode(err, op.AssertionFailed) && r.match == "" && try < maxTries {
 			continue
 		}
 		if err != nil {
@@ -360,8 +357,7 @@ func (c *client) write(r *request, k *kind, e *record, old, m object, members me
 	}
 	controls := append(asserted, op.Control{OID: control.OIDPermissiveModify, Critical: true})
 	_, err = c.Do(c.ctx, &op.Modify{Name: e.name, Changes: changes}, web.Answer{}, controls...)
-	var refused *op.Result
-	if errors.As(err, &refused) && refused.Code == op.ObjectClassViolation && removes { // the last member left
+	if isCode(err, op.ObjectClassViolation) && removes { // the last member left
 		changes = append(changes, modification(op.ModAdd, k.member, ""))
 		_, err = c.Do(c.ctx, &op.Modify{Name: e.name, Changes: changes}, web.Answer{}, controls...)
 	}
@@ -510,8 +506,7 @@ func (c *client) leaveGroups(name string) error {
 		for _, g := range groups {
 			changes := []op.Modification{modification(op.ModDelete, k.member, name)}
 			_, err := c.Do(c.ctx, &op.Modify{Name: g, Changes: changes}, web.Answer{})
-			var refused *op.Result
-			if errors.As(err, &refused) && refused.Code == op.ObjectClassViolation {
+			if isCode(err, op.ObjectClassViolation) {
 				_, err = c.Do(c.ctx, &op.Modify{Name: g, Changes: append(changes, modification(op.ModAdd, k.member, ""))}, web.Answer{})
 			}
 			if err != nil {

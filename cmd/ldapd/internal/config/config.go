@@ -60,7 +60,7 @@ type Config struct {
 	Trace            Trace
 	People           People
 	SCIM             []string // NAME=ATTRIBUTE: see scim.Options
-	AcceptClock      bool // set by a flag, for one run; not a key
+	AcceptClock      bool     // set by a flag, for one run; not a key
 	Test             Test
 
 	settings []Setting

@@ -48,7 +48,7 @@ var verbs = map[string]func(*client) error{
 	"user set": (*client).setUser, "user passwd": (*client).setPassword,
 	"user lock": (*client).lockUser, "user unlock": (*client).unlockUser, "user delete": (*client).deleteUser,
 	"group add": (*client).addGroup, "group list": (*client).listGroups, "group show": (*client).showGroup,
-	"token add": (*client).addToken, "token list": (*client).listTokens, "token revoke": (*client).revokeToken,
+	"token add": addToken, "token list": listTokens, "token revoke": revokeToken,
 	"group delete": (*client).deleteGroup, "group member add": (*client).addMembers, "group member remove": (*client).removeMembers,
 }
 

@@ -67,7 +67,7 @@ func end(text string, now time.Time) (time.Time, error) {
 	return now.Add(d), nil
 }
 
-func (c *client) addToken() error {
+func addToken(c *client) error {
 	u, err := c.user("entryUUID")
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ const tokenClass = "bearerTokenObject"
 func tokenID(value string) string { return value[:min(12, len(value))] }
 
 // eachToken calls f for the values of all tokens below the base.
-func (c *client) eachToken(f func(account, value string)) error {
+func eachToken(c *client, f func(account, value string)) error {
 	all, err := c.search(c.base, ldap.ScopeWholeSubtree, "(objectClass="+tokenClass+")", "bearerToken")
 	if err != nil {
 		return c.failed(c.base, err)
@@ -109,10 +109,10 @@ func (c *client) eachToken(f func(account, value string)) error {
 	return nil
 }
 
-func (c *client) listTokens() error {
+func listTokens(c *client) error {
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "id\taccount\tuntil\tnote")
-	err := c.eachToken(func(account, value string) {
+	err := eachToken(c, func(account, value string) {
 		parts := append(strings.SplitN(value, " ", 3), "", "")
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", tokenID(value), account, parts[1], parts[2])
 	})
@@ -122,9 +122,9 @@ func (c *client) listTokens() error {
 	return w.Flush()
 }
 
-func (c *client) revokeToken() error {
+func revokeToken(c *client) error {
 	var account, token string
-	err := c.eachToken(func(a, value string) {
+	err := eachToken(c, func(a, value string) {
 		if tokenID(value) == c.Names[0] {
 			account, token = a, value
 		}
