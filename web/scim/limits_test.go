@@ -125,6 +125,24 @@ func TestTokens(t *testing.T) {
 	if n := ask("DELETE", "/Users/"+s.addUser("bob"), token); n != 403 {
 		t.Errorf("delete without the right to: %d", n)
 	}
+	s.do(&op.Modify{Name: "cn=config", Changes: []op.Modification{{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: "accessRule", Values: [][]byte{
+		[]byte(`people: allow "` + name + `" to manage in "ou=people,dc=example,dc=com"`)}}}}})
+	with := "Authorization: Bearer " + token
+	status, o, _ := s.ask("POST", "/Users", fmt.Sprintf(`{"schemas":[%q],"userName":"carl","active":false,"password":"a secret 55"}`, userURN), with)
+	if status != 201 || o["active"] != false {
+		t.Errorf("add: %d %v", status, o)
+	}
+	carl := fmt.Sprint("/Users/", o["id"])
+	status, o, _ = s.ask("PATCH", carl, fmt.Sprintf(`{"schemas":[%q],"Operations":[{"op":"replace","value":{"active":true,"userName":"karl","title":"x"}}]}`, patchURN), with)
+	if status != 200 || o["active"] != true || o["userName"] != "karl" {
+		t.Errorf("change: %d %v", status, o)
+	}
+	if n := ask("DELETE", carl, token); n != 204 {
+		t.Errorf("delete: %d", n)
+	}
+	if status, o, _ := s.ask("POST", "/Groups", `{"schemas":["urn:ietf:params:scim:schemas:core:2.0:Group"],"displayName":"g"}`, with); status != 403 {
+		t.Errorf("a group: %d %v", status, o)
+	}
 	// Secrets are in no resource, and in no search.
 	if _, o, _ := s.ask("GET", "/Users/"+id, ""); strings.Contains(fmt.Sprint(o), value[:64]) {
 		t.Error(o)
