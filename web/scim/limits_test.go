@@ -126,6 +126,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("delete without the right to: %d", n)
 	}
 	s.do(&op.Modify{Name: "cn=config", Changes: []op.Modification{{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: "accessRule", Values: [][]byte{
+		[]byte("bind: allow everyone to bind"), []byte("use: allow everyone to use *"), []byte("containers: allow users to read objectClass in (objectClass=domain)"),
 		[]byte(`people: allow "` + name + `" to manage in "ou=people,dc=example,dc=com"`)}}}}})
 	with := "Authorization: Bearer " + token
 	status, o, _ := s.ask("POST", "/Users", fmt.Sprintf(`{"schemas":[%q],"userName":"carl","active":false,"password":"a secret 55"}`, userURN), with)
