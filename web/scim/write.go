@@ -349,19 +349,14 @@ func (c *client) write(r *request, k *kind, e *record, old, m object, members me
 		removes = slices.ContainsFunc(more, func(m op.Modification) bool { return m.Kind == op.ModDelete })
 		changes = append(changes, more...)
 	}
-	if newRDN != "" {
-		return c.rename(e.name, newRDN, changes, asserted)
-	}
-	if len(changes) == 0 {
+	if newRDN == "" && len(changes) == 0 {
 		return e.name, nil
 	}
-	controls := append(asserted, op.Control{OID: control.OIDPermissiveModify, Critical: true})
-	_, err = c.Do(c.ctx, &op.Modify{Name: e.name, Changes: changes}, web.Answer{}, controls...)
-	if isCode(err, op.ObjectClassViolation) && removes { // the last member left
-		changes = append(changes, modification(op.ModAdd, k.member, ""))
-		_, err = c.Do(c.ctx, &op.Modify{Name: e.name, Changes: changes}, web.Answer{}, controls...)
+	name, err := c.modify(e.name, newRDN, changes, asserted)
+	if removes && isCode(err, op.ObjectClassViolation) { // the last member left
+		name, err = c.modify(e.name, newRDN, append(changes, modification(op.ModAdd, k.member, "")), asserted)
 	}
-	return e.name, err
+	return name, err
 }
 
 // differences returns the modifications that turn one model into another, and the new RDN if the entry must be renamed.
@@ -438,16 +433,19 @@ func (c *client) memberChanges(k *kind, members membership) ([]op.Modification, 
 	return changes, nil
 }
 
-// rename renames an entry and changes it, in one transaction (RFC 5805).
-func (c *client) rename(name, newRDN string, changes []op.Modification, asserted []op.Control) (string, error) {
+// modify changes an entry and renames it, unless newRDN is "". It does both in one transaction (RFC 5805). It returns the
+// name that the entry then has.
+func (c *client) modify(name, newRDN string, changes []op.Modification, asserted []op.Control) (string, error) {
+	permissive := op.Control{OID: control.OIDPermissiveModify, Critical: true}
+	if newRDN == "" {
+		_, err := c.Do(c.ctx, &op.Modify{Name: name, Changes: changes}, web.Answer{}, append(asserted, permissive)...)
+		return name, err
+	}
 	parsed, err := dn.Parse(name)
 	if err != nil {
 		return "", err
 	}
-	renamed := newRDN
-	if above := parsed.Parent(); len(above) > 0 {
-		renamed += "," + above.String()
-	}
+	renamed := newRDN + "," + parsed.Parent().String()
 	r := &op.ModifyDN{Name: name, NewRDN: newRDN, DeleteOldRDN: true}
 	if len(changes) == 0 {
 		_, err := c.Do(c.ctx, r, web.Answer{}, asserted...)
@@ -460,7 +458,7 @@ func (c *client) rename(name, newRDN string, changes []op.Modification, asserted
 	in := op.Control{OID: control.OIDTransaction, Critical: true, Value: started.Value}
 	_, err = c.Do(c.ctx, r, web.Answer{}, append(asserted, in)...)
 	if err == nil {
-		_, err = c.Do(c.ctx, &op.Modify{Name: renamed, Changes: changes}, web.Answer{}, in, op.Control{OID: control.OIDPermissiveModify, Critical: true})
+		_, err = c.Do(c.ctx, &op.Modify{Name: renamed, Changes: changes}, web.Answer{}, in, permissive)
 	}
 	end := control.EndTransaction{Commit: err == nil, ID: string(started.Value)}
 	_, ended := c.Do(c.ctx, &op.Extended{OID: control.OIDEndTransaction, Value: end.Encode()}, web.Answer{})
