@@ -2,6 +2,7 @@ package scim
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,18 +40,21 @@ func (c *client) bulk(r *request) (*answer, error) {
 	}
 	results := make([]object, len(b.Operations))
 	ids, failed := map[string]string{}, 0
+	refs := make([][]string, len(b.Operations))
+	for i, o := range b.Operations {
+		refs[i] = o.refs()
+	}
 	for waiting := true; waiting; {
 		waiting = false
 		for i, o := range b.Operations {
 			if results[i] != nil || b.FailOnErrors > 0 && failed >= b.FailOnErrors {
 				continue
 			}
-			path, data, ready := resolve(o, ids)
-			if !ready {
+			if slices.ContainsFunc(refs[i], func(name string) bool { return ids[name] == "" }) {
 				continue
 			}
 			waiting = true // others may have waited for this one
-			if results[i] = c.bulkOne(r, o, path, data, ids); results[i]["response"] != nil {
+			if results[i] = c.bulkOne(r, o, resolved(o.Path, ids), []byte(resolved(string(o.Data), ids)), ids); results[i]["response"] != nil {
 				failed++
 			}
 		}
@@ -68,28 +72,19 @@ func (c *client) bulk(r *request) (*answer, error) {
 	return &answer{status: 200, body: object{"schemas": []string{bulkResponseURN}, "Operations": all}}, nil
 }
 
-// resolve replaces references to bulkIds by ids. It returns false if one of them is not known yet.
-func resolve(o bulkOperation, ids map[string]string) (path string, data []byte, ready bool) {
-	replace := func(text string) string {
-		var b strings.Builder
-		for {
-			before, after, found := strings.Cut(text, "bulkId:")
-			b.WriteString(before)
-			if !found {
-				return b.String()
-			}
-			end := strings.IndexAny(after, `"/`+"\\")
-			if end < 0 {
-				end = len(after)
-			}
-			id := ids[after[:end]]
-			ready = ready && id != ""
-			b.WriteString(id)
-			text = after[end:]
-		}
+// bulkRef is a reference to what another operation creates.
+var bulkRef = regexp.MustCompile(`bulkId:([^"/\\\s]+)`)
+
+// refs returns the bulkIds that an operation refers to.
+func (o *bulkOperation) refs() (names []string) {
+	for _, m := range bulkRef.FindAllStringSubmatch(o.Path+" "+string(o.Data), -1) {
+		names = append(names, m[1])
 	}
-	ready = true
-	return replace(o.Path), []byte(replace(string(o.Data))), ready
+	return names
+}
+
+func resolved(text string, ids map[string]string) string {
+	return bulkRef.ReplaceAllStringFunc(text, func(ref string) string { return ids[ref[len("bulkId:"):]] })
 }
 
 func (c *client) bulkOne(r *request, o bulkOperation, path string, data []byte, ids map[string]string) object {

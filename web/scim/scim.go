@@ -246,6 +246,7 @@ func (c *client) authenticate(q *http.Request) error {
 
 // serve answers a request.
 func (c *client) serve(r *request) (*answer, error) {
+	c.ids = nil // an operation before may have changed them
 	parts := strings.Split(strings.Trim(r.path, "/"), "/")
 	switch parts[0] {
 	case "ServiceProviderConfig", "Schemas", "ResourceTypes":

@@ -74,6 +74,9 @@ func (c *client) translateInside(a *attribute, t test) (filter.Filter, error) {
 		if err != nil {
 			return nil, err
 		}
+		if x.ldap != "" {
+			f = filter.And{&filter.Present{Attribute: x.ldap}, f}
+		}
 		any = append(any, f)
 	}
 	return any, nil
