@@ -72,11 +72,13 @@ func (k *kind) apply(m object, c *membership, o operation) error {
 		if verb != "remove" {
 			return k.applyAll(m, c, verb, object{all: o.Value})
 		}
-		if k.attributes("")[0] != k.attributes(all)[0] {
-			delete(m, k.extension.urn)
-			return nil
+		if strings.EqualFold(all, k.schema.urn) {
+			return invalid("mutability", "a resource cannot do without %s", all)
 		}
-		return invalid("mutability", "a resource cannot do without %s", all)
+		for _, a := range k.extension.attributes {
+			delete(m, a.name)
+		}
+		return nil
 	}
 	a := find(k.attributes(p.urn), p.attribute)
 	if a == nil && slices.ContainsFunc([]string{"id", "meta", "schemas"}, func(s string) bool { return strings.EqualFold(s, p.attribute) }) || a != nil && a.mutability == "readOnly" {
@@ -88,15 +90,7 @@ func (k *kind) apply(m object, c *membership, o operation) error {
 	if a.name == "members" {
 		return c.apply(a, verb, p, o.Value)
 	}
-	into := m
-	if k.extension != nil && strings.EqualFold(p.urn, k.extension.urn) {
-		if into, _ = m[k.extension.urn].(object); into == nil {
-			into = object{}
-		}
-		into = maps.Clone(into)
-		defer func() { m[k.extension.urn] = into }()
-	}
-	return a.apply(into, verb, p, o.Value)
+	return a.apply(m, verb, p, o.Value)
 }
 
 // applyAll makes an operation without a path: its value has the attributes, whose names may be paths.

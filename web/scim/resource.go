@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
-// An object is a JSON object. The resources in this package have the names of attributes as the schemas have them, and
-// only attributes that are mapped.
+// An object is a JSON object. A model is an object with the attributes of a resource, named as in the schemas; those of
+// the extension are among the others.
 type object = map[string]any
 
 // A record is an entry of the directory.
@@ -75,18 +75,9 @@ var ofOwnClass = []string{"scimExternalId", "co", "personalTitle", "generationQu
 // model returns the attributes of a resource that the entry has, but for those that name other entries.
 func (k *kind) model(r *record) object {
 	m := object{}
-	for _, s := range k.schemas() {
-		into := m
-		if s == k.extension {
-			into = object{}
-		}
-		for _, a := range s.attributes {
-			if v := a.of(r); v != nil {
-				into[a.name] = v
-			}
-		}
-		if s == k.extension && len(into) > 0 {
-			m[s.urn] = into
+	for _, a := range k.all {
+		if v := a.of(r); v != nil {
+			m[a.name] = v
 		}
 	}
 	if k.extension != nil { // a person
@@ -195,14 +186,8 @@ func (s *stored) put(name, value string) {
 // out.
 func (k *kind) stored(m object) *stored {
 	s := &stored{values: map[string][]string{}}
-	for _, schema := range k.schemas() {
-		from := m
-		if schema == k.extension {
-			from, _ = m[schema.urn].(object)
-		}
-		for _, a := range schema.attributes {
-			a.store(s, from[a.name])
-		}
+	for _, a := range k.all {
+		a.store(s, m[a.name])
 	}
 	if k.extension != nil { // a person
 		name, _ := m["name"].(object)
@@ -276,12 +261,7 @@ func (k *kind) normal(sent object) (object, error) {
 			if !ok {
 				return nil, invalid("invalidValue", "%s is not an object", name)
 			}
-			part := m
-			if k.extension != nil && strings.EqualFold(name, k.extension.urn) {
-				part = object{}
-				m[k.extension.urn] = part
-			}
-			if err := normalAll(part, in, o); err != nil {
+			if err := normalAll(m, in, o); err != nil {
 				return nil, err
 			}
 		}

@@ -13,6 +13,7 @@ var schemasText string
 // An attribute is a SCIM attribute (RFC 7643, 2) and the LDAP attribute that has its values.
 type attribute struct {
 	name, kind, description      string
+	urn                          string // of its schema; "": it is a sub-attribute
 	multi, required, exact       bool
 	mutability, returned, unique string
 	canonical, refs              []string
@@ -59,6 +60,7 @@ func parseSchemas(text string) (all []*schema) {
 				above := s.attributes[len(s.attributes)-1]
 				above.sub = append(above.sub, a)
 			} else {
+				a.urn = s.urn
 				s.attributes = append(s.attributes, a)
 			}
 		}
@@ -108,7 +110,8 @@ func (a *attribute) mapTo(text string) {
 // A kind is a resource type (RFC 7643, 6), and where its resources are in the directory.
 type kind struct {
 	name, endpoint, description string
-	schema, extension           *schema // extension may be nil
+	schema, extension           *schema      // extension may be nil
+	all                         []*attribute // of both
 	classes                     []string
 	class                       string // what resources are found by
 	place, naming               string // of new resources: relative to the base; the attribute of the RDN
@@ -126,14 +129,6 @@ func (k *kind) attributes(urn string) []*attribute {
 	return nil
 }
 
-// all calls f for each attribute that has values: those of the kind, with the part of a model that has their values.
-func (k *kind) schemas() []*schema {
-	if k.extension == nil {
-		return []*schema{k.schema}
-	}
-	return []*schema{k.schema, k.extension}
-}
-
 // remap changes the mapping of attributes by texts of the form NAME=ATTRIBUTE. NAME may be the name of an
 // attribute of the extension; "" as ATTRIBUTE takes the attribute away.
 func (k *kind) remap(texts []string) error {
@@ -141,12 +136,8 @@ func (k *kind) remap(texts []string) error {
 		name, ldap, ok := strings.Cut(text, "=")
 		first, second, nested := strings.Cut(name, ".")
 		var a *attribute
-		for _, s := range k.schemas() {
-			for _, x := range s.attributes {
-				if strings.EqualFold(x.name, first) && a == nil {
-					a = x
-				}
-			}
+		if i := slices.IndexFunc(k.all, func(x *attribute) bool { return strings.EqualFold(x.name, first) }); i >= 0 {
+			a = k.all[i]
 		}
 		if a != nil && nested {
 			i := slices.IndexFunc(a.sub, func(x *attribute) bool { return strings.EqualFold(x.name, second) })

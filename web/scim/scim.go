@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,12 +56,13 @@ func New(d *directory.Directory, o Options) (http.Handler, error) {
 	h := &handler{d: d, o: o, schemas: all, base: o.Base}
 	user := &kind{name: "User", endpoint: "/Users", description: all[0].description, schema: all[0], extension: all[1],
 		classes: o.UserClass, class: o.UserClass[0], place: o.Users, naming: o.UserName}
+	user.all = append(slices.Clone(all[0].attributes), all[1].attributes...)
 	if err := user.remap(o.Attributes); err != nil {
 		return nil, err
 	}
 	h.kinds = append(h.kinds, user)
 	if o.Member != "" {
-		group := &kind{name: "Group", endpoint: "/Groups", description: all[2].description, schema: all[2],
+		group := &kind{name: "Group", endpoint: "/Groups", description: all[2].description, schema: all[2], all: all[2].attributes,
 			classes: o.GroupClass, class: o.GroupClass[0], place: o.Groups, naming: "cn", member: o.Member}
 		find(group.schema.attributes, "members").ldap = o.Member
 		h.kinds = append(h.kinds, group)

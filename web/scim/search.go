@@ -115,45 +115,39 @@ func names(list []string, urn, name string) (whole, part bool) {
 }
 
 // wants reports whether an attribute is returned, in whole or in part.
-func (s selection) wants(urn string, a *attribute) bool {
+func (s selection) wants(a *attribute) bool {
 	if len(s.only) > 0 {
-		whole, part := names(s.only, urn, a.name)
+		whole, part := names(s.only, a.urn, a.name)
 		return whole || part
 	}
-	without, _ := names(s.without, urn, a.name)
+	without, _ := names(s.without, a.urn, a.name)
 	return !without && a.returned == "default"
 }
 
-// cut removes what is not selected from the attributes of a schema.
-func (s selection) cut(in []*attribute, urn string, m object) {
+// cut removes what is not selected from a model.
+func (s selection) cut(in []*attribute, m object) {
 	for _, a := range in {
 		v, ok := m[a.name]
 		if !ok {
 			continue
 		}
-		if !s.wants(urn, a) {
+		if !s.wants(a) {
 			delete(m, a.name)
 			continue
 		}
-		if whole, part := names(s.only, urn, a.name); part && !whole {
-			s.cutParts(urn, a, v, func(wholePart bool) bool { return wholePart }, s.only)
+		whole, part := names(s.only, a.urn, a.name)
+		all, ok := v.([]any)
+		if !ok {
+			all = []any{v}
 		}
-		s.cutParts(urn, a, v, func(named bool) bool { return !named }, s.without)
-	}
-}
-
-// cutParts keeps the sub-attributes for which keep is true, given whether a list names them.
-func (s selection) cutParts(urn string, a *attribute, v any, keep func(bool) bool, list []string) {
-	all, ok := v.([]any)
-	if !ok {
-		all = []any{v}
-	}
-	for _, e := range all {
-		if o, ok := e.(object); ok {
-			maps.DeleteFunc(o, func(name string, _ any) bool {
-				named, _ := names(list, urn, a.name+"."+name)
-				return !keep(named)
-			})
+		for _, e := range all {
+			if o, ok := e.(object); ok {
+				maps.DeleteFunc(o, func(sub string, _ any) bool {
+					kept, _ := names(s.only, a.urn, a.name+"."+sub)
+					removed, _ := names(s.without, a.urn, a.name+"."+sub)
+					return part && !whole && !kept || removed
+				})
+			}
 		}
 	}
 }
@@ -164,26 +158,21 @@ func (k *kind) attributesFor(s selection) []string {
 	for _, l := range locks {
 		all = append(all, l.ldap)
 	}
-	for _, schema := range k.schemas() {
-		for _, a := range schema.attributes {
-			switch {
-			case a.hidden || a.name == "active" || a.name == "password":
-			case a.name == "members":
-				if s.wants(schema.urn, a) {
-					all = append(all, k.member+";range=0-"+strconv.Itoa(fewMembers-1))
-				}
-			case a.name == "groups" && !s.wants(schema.urn, a):
-			case a.ldap != "":
-				all = append(all, a.ldap)
+	for _, a := range k.all {
+		switch {
+		case a.hidden || a.name == "active" || a.name == "password" || a.name == "groups" && !s.wants(a):
+		case a.name == "members":
+			if s.wants(a) {
+				all = append(all, k.member+";range=0-"+strconv.Itoa(fewMembers-1))
 			}
-			for _, t := range a.types {
-				all = append(all, t.ldap)
-			}
-			for _, x := range a.sub {
-				if x.ldap != "" {
-					all = append(all, x.ldap)
-				}
-			}
+		default:
+			all = append(all, a.ldap)
+		}
+		for _, t := range a.types {
+			all = append(all, t.ldap)
+		}
+		for _, x := range a.sub {
+			all = append(all, x.ldap)
 		}
 	}
 	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
@@ -221,49 +210,41 @@ func isCode(err error, code op.Code) bool {
 // resource returns an entry as a resource.
 func (c *client) resource(k *kind, r *record, origin string, s selection) (object, error) {
 	m := k.model(r)
-	for _, schema := range k.schemas() {
-		into := m
-		for _, a := range schema.attributes {
-			if a.name != "members" && a.name != "groups" && a.name != "manager" || !s.wants(schema.urn, a) {
-				continue
-			}
-			if a.name == "members" {
-				if err := c.allMembers(k, r); err != nil {
-					return nil, err
-				}
-			}
-			refs, err := c.references(a, r.values[strings.ToLower(a.ldap)], origin)
-			if err != nil || len(refs) == 0 {
-				if err != nil {
-					return nil, err
-				}
-				continue
-			}
-			if schema == k.extension {
-				if into, _ = m[schema.urn].(object); into == nil {
-					into = object{}
-					m[schema.urn] = into
-				}
-			}
-			if into[a.name] = refs; !a.multi {
-				into[a.name] = refs[0]
+	for _, a := range k.all {
+		if a.name != "members" && a.name != "groups" && a.name != "manager" || !s.wants(a) {
+			continue
+		}
+		if a.name == "members" {
+			if err := c.allMembers(k, r); err != nil {
+				return nil, err
 			}
 		}
+		refs, err := c.references(a, r.values[strings.ToLower(a.ldap)], origin)
+		if err != nil {
+			return nil, err
+		}
+		if a.multi && len(refs) > 0 {
+			m[a.name] = refs
+		} else if len(refs) > 0 {
+			m[a.name] = refs[0]
+		}
 	}
+	s.cut(k.all, m)
 	schemas := []string{k.schema.urn}
-	s.cut(k.schema.attributes, k.schema.urn, m)
-	if k.extension != nil {
-		if part, _ := m[k.extension.urn].(object); part != nil {
-			if s.cut(k.extension.attributes, k.extension.urn, part); len(part) == 0 {
-				delete(m, k.extension.urn)
-			} else {
-				schemas = append(schemas, k.extension.urn)
+	if x := k.extension; x != nil {
+		part := object{}
+		for _, a := range x.attributes {
+			if v, ok := m[a.name]; ok {
+				part[a.name] = v
+				delete(m, a.name)
 			}
+		}
+		if len(part) > 0 {
+			m[x.urn], schemas = part, append(schemas, x.urn)
 		}
 	}
 	m["schemas"], m["id"] = schemas, r.id()
-	meta := &attribute{name: "meta", returned: "default"}
-	if s.wants(k.schema.urn, meta) {
+	if s.wants(&attribute{name: "meta", urn: k.schema.urn, returned: "default"}) {
 		m["meta"] = object{"resourceType": k.name, "created": timeOf(r.first("createTimestamp")), "lastModified": timeOf(r.first("modifyTimestamp")),
 			"location": origin + k.endpoint + "/" + r.id(), "version": r.etag()}
 	}

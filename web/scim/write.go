@@ -120,7 +120,7 @@ func (c *client) create(r *request, k *kind) (*answer, error) {
 	if p, ok := m["password"].(string); ok {
 		put("userPassword", p)
 	}
-	manager, err := c.manager(k, m)
+	manager, err := c.manager(m)
 	if err != nil {
 		return nil, err
 	}
@@ -188,8 +188,8 @@ func (s *stored) needsClass() bool {
 }
 
 // manager returns the name of a person's manager, or "".
-func (c *client) manager(k *kind, m object) (string, error) {
-	id := managerID(k, m)
+func (c *client) manager(m object) (string, error) {
+	id := managerID(m)
 	if id == "" {
 		return "", nil
 	}
@@ -200,12 +200,8 @@ func (c *client) manager(k *kind, m object) (string, error) {
 	return name, err
 }
 
-func managerID(k *kind, m object) string {
-	if k.extension == nil {
-		return ""
-	}
-	part, _ := m[k.extension.urn].(object)
-	manager, _ := part["manager"].(object)
+func managerID(m object) string {
+	manager, _ := m["manager"].(object)
 	id, _ := manager["value"].(string)
 	return id
 }
@@ -313,16 +309,10 @@ func (c *client) addManager(k *kind, e *record, m object) error {
 		return nil
 	}
 	manager, err := c.named(name)
-	if manager == nil || err != nil {
-		return err
+	if manager != nil {
+		m["manager"] = object{"value": manager.id()}
 	}
-	part, _ := m[k.extension.urn].(object)
-	if part == nil {
-		part = object{}
-		m[k.extension.urn] = part
-	}
-	part["manager"] = object{"value": manager.id()}
-	return nil
+	return err
 }
 
 // write makes the difference between two models and returns the name that the entry then has.
@@ -376,8 +366,8 @@ func (c *client) differences(k *kind, e *record, old, m object) (changes []op.Mo
 			changes = append(changes, modification(op.ModReplace, name, values...))
 		}
 	}
-	if id := managerID(k, m); k.extension != nil && id != managerID(k, old) {
-		name, err := c.manager(k, m)
+	if managerID(m) != managerID(old) {
+		name, err := c.manager(m)
 		if err != nil {
 			return nil, "", err
 		}
