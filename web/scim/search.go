@@ -349,7 +349,7 @@ func (c *client) filterOf(kinds []*kind, text string) (filter.Filter, error) {
 	for _, k := range kinds {
 		f := filter.And{equal("objectClass", k.class)}
 		if t != nil {
-			x, err := c.translate(k, t, len(kinds) > 1)
+			x, err := c.translate(scope{kind: k, others: len(kinds) > 1}, t)
 			if err != nil {
 				return nil, err
 			}

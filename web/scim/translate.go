@@ -14,9 +14,17 @@ var (
 	never  = filter.Or{}
 )
 
-// translate returns the LDAP filter for a filter of resources of a kind. If others is set, resources of other kinds are
-// searched as well, which may have the attributes that this kind lacks.
-func (c *client) translate(k *kind, t test, others bool) (f filter.Filter, err error) {
+// A scope is what a filter is about: resources of a kind, or values of an attribute of theirs.
+type scope struct {
+	*kind
+	others bool // resources of other kinds are searched as well: they may have what this kind lacks
+
+	of         *attribute // nil: the filter is about resources
+	name, ldap string     // the type of the values, and the LDAP attribute that has them
+}
+
+// translate returns the LDAP filter for a filter of resources.
+func (c *client) translate(in scope, t test) (f filter.Filter, err error) {
 	var of []test
 	switch t := t.(type) {
 	case *both:
@@ -24,17 +32,21 @@ func (c *client) translate(k *kind, t test, others bool) (f filter.Filter, err e
 	case *either:
 		of = t.all
 	case *not:
-		f, err := c.translate(k, t.of, others)
+		// The type of values is a constant, so the negation of a test of it is one as well.
+		f, err := c.translate(in, t.of)
 		return &filter.Not{Filter: f}, err
 	case *inside:
-		if a := find(k.attributes(t.path.urn), t.path.attribute); a != nil && a.kind == "complex" {
-			return c.translateInside(a, t.test)
+		if a := find(in.attributes(t.path.urn), t.path.attribute); a != nil && a.kind == "complex" && in.of == nil {
+			return c.translateInside(in, a, t.test)
 		}
 		err = unknown(t.path)
 	case *compare:
-		f, err = c.translateCompare(k, t)
+		if in.of != nil {
+			return c.translateSub(in, t)
+		}
+		f, err = c.translateCompare(in, t)
 	}
-	if e, ok := err.(*Error); ok && others && e.Type == "invalidFilter" {
+	if e, ok := err.(*Error); ok && in.others && e.Type == "invalidFilter" {
 		return never, nil
 	}
 	if of == nil {
@@ -42,7 +54,7 @@ func (c *client) translate(k *kind, t test, others bool) (f filter.Filter, err e
 	}
 	var all []filter.Filter
 	for _, x := range of {
-		f, err := c.translate(k, x, others)
+		f, err := c.translate(in, x)
 		if err != nil {
 			return nil, err
 		}
@@ -64,13 +76,15 @@ func unknown(p path) error {
 }
 
 // translateInside returns the filter for entries one of whose values of a complex attribute passes a test.
-func (c *client) translateInside(a *attribute, t test) (filter.Filter, error) {
+func (c *client) translateInside(in scope, a *attribute, t test) (filter.Filter, error) {
+	in.of, in.ldap = a, a.ldap
 	if a.types == nil {
-		return c.translateValue(a, "", a.ldap, t)
+		return c.translate(in, t)
 	}
 	var any filter.Or
 	for _, x := range a.types {
-		f, err := c.translateValue(a, x.name, x.ldap, t)
+		in.name, in.ldap = x.name, x.ldap
+		f, err := c.translate(in, t)
 		if err != nil {
 			return nil, err
 		}
@@ -82,48 +96,20 @@ func (c *client) translateInside(a *attribute, t test) (filter.Filter, error) {
 	return any, nil
 }
 
-// translateValue returns the filter for the values of one LDAP attribute, all of which have one type.
-func (c *client) translateValue(a *attribute, kind, ldap string, t test) (filter.Filter, error) {
-	var of []test
-	switch t := t.(type) {
-	case *both:
-		of = t.all
-	case *either:
-		of = t.all
-	case *not:
-		// The type is a constant, so the negation of a test of a type is one of the type.
-		f, err := c.translateValue(a, kind, ldap, t.of)
-		return &filter.Not{Filter: f}, err
-	case *compare:
-		return c.translateSub(a, kind, ldap, t)
-	default:
-		return nil, invalid("invalidFilter", "a filter of values cannot contain another")
-	}
-	var all []filter.Filter
-	for _, x := range of {
-		f, err := c.translateValue(a, kind, ldap, x)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, f)
-	}
-	return joinedBy(t, all), nil
-}
-
-func (c *client) translateSub(a *attribute, kind, ldap string, t *compare) (filter.Filter, error) {
-	name := t.path.attribute
+func (c *client) translateSub(in scope, t *compare) (filter.Filter, error) {
+	a, name := in.of, t.path.attribute
 	s := find(a.sub, name)
 	switch {
 	case t.path.sub != "" || t.path.urn != "":
 		return nil, unknown(t.path)
 	case strings.EqualFold(name, "type") && a.types != nil:
-		if !t.holds(kind) {
+		if !t.holds(in.name) {
 			return never, nil
 		}
-		if ldap == "" {
+		if in.ldap == "" {
 			return a.anyPart()
 		}
-		return &filter.Present{Attribute: ldap}, nil
+		return &filter.Present{Attribute: in.ldap}, nil
 	case strings.EqualFold(name, "primary") && a.types != nil:
 		return constant((t.operator == "eq") == truth(t.value)), nil
 	case s == nil:
@@ -133,9 +119,9 @@ func (c *client) translateSub(a *attribute, kind, ldap string, t *compare) (filt
 	case !strings.EqualFold(name, "value"):
 		return nil, unknown(t.path)
 	case a.types == nil:
-		return c.byID(ldap, t)
+		return c.byID(in.ldap, t)
 	}
-	return t.on(ldap, t.value)
+	return t.on(in.ldap, t.value)
 }
 
 // anyPart returns a filter for entries that have any part of an address.
@@ -179,12 +165,12 @@ func (c *client) byID(ldap string, t *compare) (filter.Filter, error) {
 	return nil, invalid("invalidFilter", "references are compared by eq, ne and pr")
 }
 
-func (c *client) translateCompare(k *kind, t *compare) (filter.Filter, error) {
+func (c *client) translateCompare(in scope, t *compare) (filter.Filter, error) {
 	p := t.path
-	if f, err := t.common(k); f != nil || err != nil {
+	if f, err := t.common(in.kind); f != nil || err != nil {
 		return f, err
 	}
-	a := find(k.attributes(p.urn), p.attribute)
+	a := find(in.attributes(p.urn), p.attribute)
 	switch {
 	case a == nil || a.returned == "never":
 		return nil, unknown(p)
@@ -199,7 +185,7 @@ func (c *client) translateCompare(k *kind, t *compare) (filter.Filter, error) {
 		if sub.path = (path{attribute: p.sub}); p.sub == "" {
 			sub.path.attribute = "value"
 		}
-		return c.translateInside(a, &sub)
+		return c.translateInside(in, a, &sub)
 	}
 	if p.sub == "" && t.operator == "pr" {
 		return a.anyPart()
