@@ -72,7 +72,7 @@ const ownClass = "scimObject"
 
 var ofOwnClass = []string{"scimExternalId", "co", "personalTitle", "generationQualifier"}
 
-// model returns the attributes of a resource that the entry has, but for those that name other entries.
+// model returns the attributes of a resource that the entry has, except for those that name other entries.
 func (k *kind) model(r *record) object {
 	m := object{}
 	for _, a := range k.all {
@@ -341,8 +341,8 @@ func truth(v any) bool {
 func (a *attribute) one(v any) (any, error) {
 	o, isObject := v.(object)
 	if a.kind != "complex" {
-		if isObject {
-			v = get(o, "value")
+		if value := get(o, "value"); value != nil { // Entra sends such objects
+			v = value
 		}
 		return a.simple(v)
 	}
