@@ -116,7 +116,7 @@ func TestAttributeType(t *testing.T) {
 		}
 	}
 	slices.Sort(secret)
-	if d := cmp.Diff([]string{"authPassword", "oathSecret", "oathTOTPUsedTimeStep", "oathTokenPIN", "pwdFailureTime", "pwdGraceUseTime",
+	if d := cmp.Diff([]string{"authPassword", "bearerToken", "oathSecret", "oathTOTPUsedTimeStep", "oathTokenPIN", "pwdFailureTime", "pwdGraceUseTime",
 		"pwdHistory", "pwdLastSuccess", "pwdResetUseTime", "scramKey", "userPassword"}, secret); d != "" {
 		t.Error(d)
 	}

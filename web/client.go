@@ -3,6 +3,8 @@ package web
 
 import (
 	"context"
+	"math"
+	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -23,7 +25,7 @@ type Answer struct {
 // Do runs an operation. If its result is no success, the error is a *op.Result.
 func (c Client) Do(ctx context.Context, r op.Request, a Answer, controls ...op.Control) (*op.Response, error) {
 	s := &sink{answer: a}
-	c.Session.Serve(ctx, &op.Message{Request: r, Controls: controls}, s)
+	c.Session.Serve(ctx, &op.Message{ID: number.Add(1) & math.MaxInt32, Request: r, Controls: controls}, s)
 	switch {
 	case s.err != nil:
 		return nil, s.err
@@ -32,6 +34,9 @@ func (c Client) Do(ctx context.Context, r op.Request, a Answer, controls ...op.C
 	}
 	return &s.response, &s.response.Result
 }
+
+// number is the last message ID. The updates of a transaction need different ones.
+var number atomic.Int32
 
 // sink calls the functions of an answer and keeps the result.
 type sink struct {

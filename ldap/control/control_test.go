@@ -22,6 +22,7 @@ var parsers = map[string]func([]byte) (any, error){
 	"ParsePagedResults":         untyped(control.ParsePagedResults),
 	"ParseSortRequest":          untyped(control.ParseSortRequest),
 	"ParseVLVRequest":           untyped(control.ParseVLVRequest),
+	"ParseVLVResponse":          untyped(control.ParseVLVResponse),
 	"ParseMatchedValues":        untyped(control.ParseMatchedValues),
 	"ParseAssertion":            untyped(control.ParseAssertion),
 	"ParseDereference":          untyped(control.ParseDereference),
@@ -67,6 +68,9 @@ var examples = []example{
 	{"ParsePagedResults", "\x30\x05\x02\x01\x64\x04\x00", control.PagedResults{Size: 100, Cookie: []byte{}}},
 	{"ParsePagedResults", "\x30\x84\x00\x00\x00\x08\x02\x01\x00\x04\x03abc", control.PagedResults{Cookie: []byte("abc")}},
 	{"ParsePagedResults", "\x30\x08\x02\x04\x7f\xff\xff\xff\x04\x00", control.PagedResults{Size: 1<<31 - 1, Cookie: []byte{}}},
+
+	{"ParseVLVResponse", "\x30\x09\x02\x01\x02\x02\x01\x03\x0a\x01\x3d", control.VLVResponse{Target: 2, Count: 3, Code: control.OffsetRangeError}},
+	{"ParseVLVResponse", "\x30\x0c\x02\x01\x02\x02\x01\x03\x0a\x01\x00\x04\x01c", control.VLVResponse{Target: 2, Count: 3, Context: []byte("c")}},
 
 	{"ParseSortRequest", "\x30\x06\x30\x04\x04\x02cn", control.SortRequest{Keys: []control.SortKey{{Attribute: "cn"}}}},
 	{"ParseSortRequest", "\x30\x1a\x30\x0f\x04\x02sn\x80\x06\x32.5.13\x81\x01\xff\x30\x07\x04\x02cn\x81\x01\x00", control.SortRequest{Keys: []control.SortKey{

@@ -59,7 +59,8 @@ type Config struct {
 	Status           string // URL of the status listener, or "" for none
 	Trace            Trace
 	People           People
-	AcceptClock      bool // set by a flag, for one run; not a key
+	SCIM             []string // NAME=ATTRIBUTE: see scim.Options
+	AcceptClock      bool     // set by a flag, for one run; not a key
 	Test             Test
 
 	settings []Setting
@@ -243,6 +244,7 @@ func (r *reader) config() *Config {
 		Trace:       r.traces(),
 		GracePeriod: r.duration("grace-period"),
 		People:      r.people(),
+		SCIM:        strings.Fields(r.text("scim.attributes")),
 		Test:        Test{InFlight: r.duration("test.in-flight"), Clock: r.offset("test.clock")},
 		Limits: Limits{
 			PerUser:     r.perUser(),

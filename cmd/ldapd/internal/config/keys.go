@@ -116,6 +116,7 @@ var Keys = []Key{
 	{Name: "people.first-number", Default: "10000", Help: "smallest `NUMBER` that --posix gives to users and groups"},
 	{Name: "people.home", Default: "/home/$1", Help: "`PATH` of the home directory of a POSIX user; $1 is the user's name"},
 	{Name: "people.shell", Default: "/bin/bash", Help: "`PATH` of the shell of a POSIX user"},
+	{Name: "scim.attributes", Help: "further `NAME=ATTRIBUTE` pairs, separated by spaces, that map attributes of SCIM users, such as costCenter=departmentNumber; without ATTRIBUTE, NAME is not served"},
 	{Name: "log.level", Reload: true, Default: "info", Help: "`LEVEL`: debug, info, warn or error"},
 	{Name: "log.format", Default: "text", Help: "`FORMAT`: text or json"},
 	{Name: "log.access", Help: "`FILE` for a JSON line of every operation and connection, - for standard error"},

@@ -20,6 +20,17 @@ var GroupClasses = map[string]string{
 	"groupofnames": "member", "groupofmembers": "member", "groupofuniquenames": "uniqueMember", "posixgroup": "memberUid",
 }
 
+// MemberAttribute returns the attribute that has the members of a group with these classes, or "".
+func MemberAttribute(classes []string) string {
+	attribute := ""
+	for _, class := range classes {
+		if a := GroupClasses[strings.ToLower(class)]; a != "" && (attribute == "" || attribute == "memberUid") {
+			attribute = a
+		}
+	}
+	return attribute
+}
+
 func (r *reader) people() People {
 	p := People{
 		Base: r.text("people.base"), Users: r.text("people.users"), Groups: r.text("people.groups"), Services: r.text("people.services"),

@@ -43,7 +43,7 @@ func (c *client) addGroup() error {
 		}
 		v.add("gidNumber", n)
 	}
-	attribute := memberAttribute(classes)
+	attribute := config.MemberAttribute(classes)
 	members, err := c.members(attribute, c.Members)
 	if err != nil {
 		return err
@@ -63,17 +63,6 @@ func (c *client) addGroup() error {
 }
 
 func isPosix(class string) bool { return strings.EqualFold(class, "posixGroup") }
-
-// memberAttribute returns the attribute that has the members of a group with these classes.
-func memberAttribute(classes []string) string {
-	attribute := ""
-	for _, class := range classes {
-		if a := config.GroupClasses[strings.ToLower(class)]; a != "" && (attribute == "" || attribute == "memberUid") {
-			attribute = a
-		}
-	}
-	return attribute
-}
 
 // requiresMember reports whether a group with this attribute may have to have a value, for which the
 // empty name stands if it has no members.
@@ -133,7 +122,7 @@ func (c *client) membership() (g *found, attribute string, members []string, err
 	if g, err = c.group("objectClass"); err != nil {
 		return nil, "", nil, err
 	}
-	if attribute = memberAttribute(g.GetAttributeValues("objectClass")); attribute == "" {
+	if attribute = config.MemberAttribute(g.GetAttributeValues("objectClass")); attribute == "" {
 		return nil, "", nil, fmt.Errorf("%s: none of its classes is a group with members", g.DN)
 	}
 	members, err = c.members(attribute, c.Names[1:])
@@ -174,7 +163,7 @@ func (c *client) leaveGroups(u *found) error {
 		return c.failed("the groups of "+u.DN, err)
 	}
 	for _, g := range groups {
-		attribute, value := memberAttribute(g.GetAttributeValues("objectClass")), u.DN
+		attribute, value := config.MemberAttribute(g.GetAttributeValues("objectClass")), u.DN
 		if attribute == "memberUid" {
 			value = u.GetAttributeValue("uid")
 		}

@@ -36,6 +36,8 @@ type task struct {
 	Generated  bool   // the password is printed
 	MustChange *bool  // nil: as the password policy says
 
+	Until time.Time // of a token; zero: no end
+
 	// Which users are listed.
 	Locked         bool
 	Expiring, Idle time.Duration // 0: whenever
@@ -46,6 +48,7 @@ var verbs = map[string]func(*client) error{
 	"user set": (*client).setUser, "user passwd": (*client).setPassword,
 	"user lock": (*client).lockUser, "user unlock": (*client).unlockUser, "user delete": (*client).deleteUser,
 	"group add": (*client).addGroup, "group list": (*client).listGroups, "group show": (*client).showGroup,
+	"token add": addToken, "token list": listTokens, "token revoke": revokeToken,
 	"group delete": (*client).deleteGroup, "group member add": (*client).addMembers, "group member remove": (*client).removeMembers,
 }
 
@@ -59,7 +62,7 @@ type commands struct {
 	passwordFile, authority string
 }
 
-// Commands returns the commands "ldapd user ..." and "ldapd group ...".
+// Commands returns the commands "ldapd user ...", "ldapd group ..." and "ldapd token ...".
 func Commands(m *cli.Main) []*cobra.Command {
 	c := &commands{Main: m}
 	user := c.parent("user", "Add, show and change users", `Add, show and change users, and accounts of services. A user is named by uid, mail or DN. The
@@ -76,7 +79,7 @@ groups are. The manual is docs/people.md.`)
 		c.verb("group member remove", "remove GROUP MEMBER...", "Remove members from a group", cli.ReadWrite, 2, nil))
 	group.AddCommand(c.groupAdd(), c.list("group"), c.show("group"),
 		c.verb("group delete", "delete GROUP", "Delete a group", cli.ReadWrite, 1, nil), member)
-	return []*cobra.Command{user, group}
+	return []*cobra.Command{user, group, c.tokens()}
 }
 
 func (m *commands) parent(use, short, long string) *cobra.Command {
@@ -134,6 +137,7 @@ var examples = map[string]string{
 	"user show":   `  ldapd user show --store ./data ann@example.com`,
 	"user set":    `  ldapd user set --store ./data ann title=Captain telephoneNumber+=+4130123 mobile=`,
 	"user passwd": `  ldapd user passwd --store ./data --password generate --must-change ann`,
+	"token add":   `  ldapd token add --store ./data --as provisioner --until 365d --note "the identity provider"`,
 	"group add":   `  ldapd group add --store ./data --member ann --member bob staff`,
 }
 

@@ -20,7 +20,7 @@ var (
 	userColumns     = []string{"uid", "cn", "mail", "uidNumber"}
 	groupColumns    = []string{"cn", "description", "gidNumber"}
 	stateAttributes = []string{"pwdChangedTime", "pwdAccountLockedTime", "pwdReset", "pwdLastSuccess", "createTimestamp", "modifyTimestamp"}
-	hidden          = []string{"userpassword", "authpassword"}
+	hidden          = []string{"userpassword", "authpassword", "bearertoken"}
 )
 
 // An output prints entries.
