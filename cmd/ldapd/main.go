@@ -17,6 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/accesscmd"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/look"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/people"
 )
 
@@ -80,6 +81,7 @@ func root(m *cli.Main) *cobra.Command {
 		versionCommand(m),
 	)
 	root.AddCommand(people.Commands(m)...)
+	root.AddCommand(look.Commands(m)...)
 	return root
 }
 
@@ -89,5 +91,5 @@ var jobs = append(cli.Jobs{
 	viewListJob, viewShowJob, viewRebuildJob, branchJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accountJob, logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
-	migrateJob, compareJob, people.Job,
+	migrateJob, compareJob, people.Job, look.Job,
 }, accesscmd.Jobs...)

@@ -2,12 +2,9 @@ package people
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"slices"
 	"strings"
 
@@ -15,11 +12,9 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
-	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/serving"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/remote"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
-	"github.com/seed-4dac0d86/ldapd/ldap/server"
-	"github.com/seed-4dac0d86/ldapd/partition"
 )
 
 // A client does a task over a connection.
@@ -33,15 +28,12 @@ type client struct {
 }
 
 func (m *commands) run(ctx context.Context, c *config.Config, mode cli.Mode, t *task) error {
-	if m.remote.URL == "" {
+	if !m.Named() {
 		return Job.Run(ctx, m.Main, c, mode, m.Around(), *t)
 	}
-	conn, err := m.remote.Dial()
+	conn, err := m.Dial()
 	if err != nil {
-		if e, ok := err.(*ldap.Error); ok {
-			err = e.Err // it has no result of the server
-		}
-		return fmt.Errorf("no connection to %s: %w", m.remote.URL, err)
+		return err
 	}
 	defer conn.Close()
 	return t.do(ctx, conn, m.Stdout, m.Stderr)
@@ -49,40 +41,16 @@ func (m *commands) run(ctx context.Context, c *config.Config, mode cli.Mode, t *
 
 // onStore does a task on the partition of a job.
 func onStore(ctx context.Context, w *cli.Work, t task) error {
-	conn, stop, err := t.connect(ctx, w.Partition, w.Signer)
+	conn, stop, err := remote.Connect(ctx, w.Partition, w.Signer, func(o *directory.Options) {
+		if t.Generated {
+			o.Listed = func([]byte) bool { return false } // a random password is in no list of known passwords
+		}
+	})
 	if err != nil {
 		return err
 	}
 	defer stop()
 	return t.do(ctx, conn, w.Stdout, w.Stderr)
-}
-
-// connect returns a connection in memory to a server of a partition, bound as the administrator.
-func (t *task) connect(ctx context.Context, p *partition.Partition, admin string) (*ldap.Conn, func(), error) {
-	password := rand.Text()
-	o := directory.Options{Admin: admin, AdminPassword: password}
-	if t.Generated {
-		o.Listed = func([]byte) bool { return false } // a random password is in no list of known passwords
-	}
-	d, err := directory.New(p, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	s := server.New(serving.Handler{Directory: d}, server.Options{Logger: slog.New(slog.DiscardHandler)})
-	near, far := net.Pipe()
-	go s.ServeConn(far)
-	conn := ldap.NewConn(near, false)
-	conn.Start()
-	stop := func() {
-		conn.Close()
-		_ = s.Shutdown(context.WithoutCancel(ctx))
-		d.Close()
-	}
-	if err := conn.Bind(admin, password); err != nil {
-		stop()
-		return nil, nil, err
-	}
-	return conn, stop, nil
 }
 
 func (t *task) do(ctx context.Context, conn *ldap.Conn, out, notes io.Writer) error {

@@ -6,8 +6,6 @@ package people
 import (
 	"context"
 	"fmt"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +14,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/remote"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
-	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
 // A task is what one command does.
@@ -57,14 +55,12 @@ var Job = cli.NewJob("people", onStore, "people.base")
 
 // commands are the commands, with the server that they are for.
 type commands struct {
-	*cli.Main
-	remote                  bulk.Remote
-	passwordFile, authority string
+	remote.Server
 }
 
 // Commands returns the commands "ldapd user ...", "ldapd group ..." and "ldapd token ...".
 func Commands(m *cli.Main) []*cobra.Command {
-	c := &commands{Main: m}
+	c := &commands{remote.Server{Main: m}}
 	user := c.parent("user", "Add, show and change users", `Add, show and change users, and accounts of services. A user is named by uid, mail or DN. The
 manual is docs/people.md.`)
 	user.AddCommand(c.userAdd(), c.list("user"), c.show("user"), c.userSet(), c.userPasswd(),
@@ -104,7 +100,7 @@ func (m *commands) verb(verb, use, short string, mode cli.Mode, arguments int, p
 		Args:    args,
 	}, append([]string{"people.base"}, cli.StoreKeys...), func(ctx context.Context, c *config.Config, args []string) error {
 		t.Names, t.People = args, c.People
-		if err := m.ready(c); err != nil {
+		if err := m.Check(c); err != nil {
 			return err
 		}
 		if complete != nil {
@@ -114,12 +110,7 @@ func (m *commands) verb(verb, use, short string, mode cli.Mode, arguments int, p
 		}
 		return m.run(ctx, c, mode, t)
 	})
-	f := c.Flags()
-	f.StringVar(&m.remote.URL, "url", "", "`URL` of a running server: ldap://, ldaps:// or ldapi://")
-	f.StringVar(&m.remote.BindDN, "bind", "", "`DN` to bind as at the server of --url")
-	f.StringVar(&m.passwordFile, "password-file", "", "`FILE` whose first line is the password for --bind (default: ask)")
-	f.BoolVar(&m.remote.StartTLS, "starttls", false, "use StartTLS before binding")
-	f.StringVar(&m.authority, "ca", "", "`FILE` with the CA certificates that the server's certificate must lead to (default those of the system)")
+	m.AddFlags(c)
 	if prepare != nil {
 		complete = prepare(c, t)
 	}
@@ -264,42 +255,4 @@ func days(where, text string) (time.Duration, error) {
 		return d, nil
 	}
 	return 0, &config.Error{Where: where, Text: fmt.Sprintf("%q is not a time such as 14d or 12h", text)}
-}
-
-// ready checks where the operations go, and reads the password to bind with.
-func (m *commands) ready(c *config.Config) error {
-	r := &m.remote
-	switch {
-	case r.URL != "" && c.Origin("store") == "--store":
-		return &config.Error{Where: "--url", Text: "give either --store or --url"}
-	case r.URL == "" && c.Store == "":
-		return &config.Error{Text: "say where: --url URL and --bind DN for a running server, or --store STORE"}
-	case r.URL == "":
-		return nil
-	}
-	if scheme, rest, _ := strings.Cut(r.URL, "://"); rest == "" || !slices.Contains([]string{"ldap", "ldaps", "ldapi"}, scheme) {
-		return &config.Error{Where: "--url", Text: fmt.Sprintf("%q is not ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH", r.URL)}
-	}
-	if m.authority != "" {
-		var err error
-		if r.Authorities, err = os.ReadFile(m.authority); err != nil {
-			return &config.Error{Where: "--ca", Text: err.Error()}
-		}
-	}
-	switch {
-	case m.passwordFile != "":
-		b, err := os.ReadFile(m.passwordFile)
-		if err != nil {
-			return &config.Error{Where: "--password-file", Text: err.Error()}
-		}
-		line, _, _ := strings.Cut(string(b), "\n")
-		r.Password = strings.TrimRight(line, "\r")
-	case r.BindDN != "" && m.Interactive():
-		var err error
-		r.Password, err = m.AskHidden("Password of " + r.BindDN + ": ")
-		return err
-	case r.BindDN != "":
-		return &config.Error{Where: "--password-file", Text: "there is no terminal to ask for the password of " + r.BindDN + " at"}
-	}
-	return nil
 }

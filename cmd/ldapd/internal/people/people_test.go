@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/remote"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -40,7 +41,7 @@ func twoServers(t *testing.T) func(server int, task *task) (string, error) {
 	}
 	c, _ := config.Check(config.Sources{})
 	do := func(server int, task *task) (string, error) {
-		conn, stop, err := task.connect(t.Context(), ps[server], "cn=admin")
+		conn, stop, err := remote.Connect(t.Context(), ps[server], "cn=admin", nil)
 		if err != nil {
 			return "", err
 		}
