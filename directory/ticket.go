@@ -71,13 +71,13 @@ func (s *Session) Ticket(ctx context.Context, until time.Time) (string, error) {
 	return s.d.seal(t)
 }
 
-// Bound returns the time of the bind that the session, or the session of its ticket, was bound by. It
-// returns the zero time unless Resume has bound the session.
-func (s *Session) Bound() time.Time {
+// Resumed returns the time of the bind that a session's ticket is from, and when the ticket ends. It
+// returns zero times unless Resume has bound the session.
+func (s *Session) Resumed() (since, until time.Time) {
 	if s.resumed.who == nil || s.resumed.who != s.s.Who.Load() {
-		return time.Time{}
+		return since, until
 	}
-	return time.Unix(s.resumed.ticket.Since, 0)
+	return time.Unix(s.resumed.ticket.Since, 0), time.Unix(s.resumed.ticket.Until, 0)
 }
 
 // Resume begins a session that is bound as the session was that the ticket is of. It fails with

@@ -109,8 +109,9 @@ func TestTicket(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.Name() != c.who && c.name != "renamed" || s.Bound().IsZero() {
-				t.Errorf("%q, bound at %v", s.Name(), s.Bound())
+			since, until := s.Resumed()
+			if s.Name() != c.who && c.name != "renamed" || since.IsZero() || time.Until(until) < 59*time.Minute {
+				t.Errorf("%q, bound at %v until %v", s.Name(), since, until)
 			}
 			if again, err := s.Ticket(t.Context(), time.Now().Add(time.Hour)); err != nil {
 				t.Error(err)
