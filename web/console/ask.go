@@ -100,6 +100,17 @@ func (e *Entry) ID() string {
 // Label returns a short name of the entry.
 func (e *Entry) Label() string { return labelOf(e.DN) }
 
+// About returns what the entry is besides its short name: the name of a person that is called by a user name,
+// or else a description.
+func (e *Entry) About() string {
+	for _, name := range []string{"displayName", "cn", "description"} {
+		if text := e.First(name); text != "" && !strings.EqualFold(text, e.Label()) && !strings.Contains(e.Label(), text) {
+			return text
+		}
+	}
+	return ""
+}
+
 // labelOf returns the values of the first RDN of a name.
 func labelOf(name string) string {
 	d, err := dn.Parse(name)

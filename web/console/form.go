@@ -80,9 +80,8 @@ var hints = map[string]string{
 // newField returns the field of a value that an entry has, or of a new value if it is nil.
 func newField(t *schema.AttributeType, options string, value []byte) *Field {
 	f := &Field{Type: t, Name: t.SentName() + options, Options: strings.TrimPrefix(options, ";"), Hint: hints[t.Syntax.OID], Input: inputOf(t, string(value))}
-	switch {
-	case isCalled(t, "objectClass"):
-		f.List = "classes"
+	if isCalled(t, "objectClass") {
+		f.List, f.Hint = "classes", ""
 	}
 	if value == nil {
 		return f
@@ -282,6 +281,9 @@ func (f *Field) Size() int { return len(f.old()) }
 // sortFields orders fields by attribute as the page of an entry does.
 func sortFields(fields []*Field) {
 	slices.SortStableFunc(fields, func(a, b *Field) int {
+		if class := isCalled(a.Type, "objectClass"); class != isCalled(b.Type, "objectClass") {
+			return importance(a.Type) - importance(b.Type)
+		}
 		if a.Must != b.Must && a.Type != b.Type {
 			if a.Must {
 				return -1

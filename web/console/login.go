@@ -153,7 +153,15 @@ func home(v *visit) error {
 	case !v.IsAdmin():
 		return v.redirect("/me")
 	}
-	contexts, err := v.contexts()
+	names, own, err := v.roots()
+	if err != nil {
+		return err
+	}
+	contexts, err := v.seen(names)
+	if err != nil {
+		return err
+	}
+	trees, err := v.seen(own)
 	if err != nil {
 		return err
 	}
@@ -162,7 +170,7 @@ func home(v *visit) error {
 		return err
 	}
 	return v.render("home", "Overview", struct {
-		Contexts []*Entry
-		Status   []fact
-	}{contexts, status})
+		Contexts, Own []*Entry
+		Status        []fact
+	}{contexts, trees, status})
 }

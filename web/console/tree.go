@@ -9,24 +9,31 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
-// contexts returns the entries of the naming contexts, and of those trees of the server that may be
-// seen.
-func (v *visit) contexts() (all []*Entry, err error) {
+// roots returns the names of the naming contexts, and of the trees that the server keeps of itself.
+func (v *visit) roots() (contexts, own []string, err error) {
 	root, err := v.base("", "namingContexts", "configContext", "changelog", "monitorContext")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var names []string
 	for i := range root.Attributes {
 		for _, value := range root.Attributes[i].Values {
-			names = append(names, string(value))
+			if isCalled(root.Attributes[i].Type, "namingContexts") {
+				contexts = append(contexts, string(value))
+			} else {
+				own = append(own, string(value))
+			}
 		}
 	}
-	for _, name := range slices.Compact(names) {
+	return contexts, own, nil
+}
+
+// seen returns those of some entries that may be seen, and exist at the moment of the page.
+func (v *visit) seen(names []string) (all []*Entry, err error) {
+	for _, name := range names {
 		e, err := v.base(name, summary...)
 		var hidden *op.Result
 		if errors.As(err, &hidden) {
-			continue // not to be seen, or not of that moment
+			continue
 		}
 		if err != nil {
 			return nil, err
@@ -62,7 +69,11 @@ func (v *visit) branch() (*branch, error) {
 		b.found, err = v.search(&op.Search{Base: name, Scope: op.SingleLevel, Filter: namedLike(b.Find), Attributes: summary}, q.Get("cookie"))
 		return b, err
 	}
-	all, err := v.contexts()
+	contexts, own, err := v.roots()
+	if err != nil {
+		return nil, err
+	}
+	all, err := v.seen(append(contexts, own...))
 	b.found = &found{Entries: all}
 	return b, err
 }
@@ -106,11 +117,22 @@ func showChildren(v *visit) error {
 // A crumb is an ancestor in the path above an entry.
 type crumb struct{ Label, DN string }
 
-// Crumbs returns the ancestors of a name, the highest first.
-func (v *visit) Crumbs(name string) (all []crumb) {
-	for p := parentOf(name); p != ""; p = parentOf(p) {
+// Crumbs returns the ancestors of a name, the highest first, from its naming context on.
+func (v *visit) Crumbs(name string) (all []crumb, err error) {
+	contexts, own, err := v.roots()
+	if err != nil {
+		return nil, err
+	}
+	isRoot := func(name string) bool {
+		return slices.ContainsFunc(append(contexts, own...), func(c string) bool { return strings.EqualFold(c, name) })
+	}
+	for p := parentOf(name); p != "" && !isRoot(name); p = parentOf(p) {
+		if isRoot(p) {
+			all = append(all, crumb{p, p})
+			break
+		}
 		all = append(all, crumb{labelOf(p), p})
 	}
 	slices.Reverse(all)
-	return all
+	return all, nil
 }
