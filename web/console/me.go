@@ -70,7 +70,7 @@ func changeMyPassword(v *visit) error {
 	if errors.As(err, &result) {
 		text := explain(result)
 		if result.Code == op.InvalidCredentials {
-			text = "The present password is wrong."
+			text = "The old password is wrong."
 		}
 		return v.me(statusOf(result.Code), text)
 	}
