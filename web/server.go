@@ -123,7 +123,8 @@ func (s *Server) Serve(d *directory.Directory) {
 		Handler: s.guard(), ErrorLog: slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: answerTime, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: maxHeader,
-		TLSConfig:      &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.tls(), nil }},
+		// With the protocols here, HTTP/2 is set up even if a listener without TLS is served first.
+		TLSConfig: &tls.Config{NextProtos: protocols, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.tls(), nil }},
 	}
 	for _, l := range s.listeners {
 		s.running.Go(func() {
@@ -138,10 +139,12 @@ func (s *Server) Serve(d *directory.Directory) {
 	}
 }
 
+var protocols = []string{"h2", "http/1.1"}
+
 // tls returns the TLS configuration of a new connection.
 func (s *Server) tls() *tls.Config {
 	c := s.options.TLS().Clone()
-	c.NextProtos = []string{"h2", "http/1.1"}
+	c.NextProtos = protocols
 	return c
 }
 
@@ -176,11 +179,12 @@ func (s *Server) guard() http.Handler {
 	}))
 	inner := origins.Handler(http.HandlerFunc(s.bounded))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := s.trustProxy(r); err != nil {
-			http.Error(w, err.Error(), http.StatusForbidden)
+		refused := s.trustProxy(r)
+		setHeaders(w.Header(), r.TLS != nil)
+		if refused != "" {
+			http.Error(w, refused, http.StatusForbidden)
 			return
 		}
-		setHeaders(w.Header(), r.TLS != nil)
 		if !s.isOurs(r) {
 			http.Error(w, fmt.Sprintf("This server is not called %q. Use a name in its certificate, or add the name to console.names.", hostOf(r)), http.StatusMisdirectedRequest)
 			return
@@ -230,29 +234,29 @@ func busy(w http.ResponseWriter, status int, text string) {
 }
 
 // trustProxy replaces the address and the scheme of a request over http by those that a proxy tells. If
-// there are proxies, other clients are refused.
-func (s *Server) trustProxy(r *http.Request) error {
+// there are proxies, other clients are refused: the result is then the reason, and otherwise "".
+func (s *Server) trustProxy(r *http.Request) (refused string) {
 	if len(s.options.Proxies) == 0 || r.TLS != nil {
-		return nil
+		return ""
 	}
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !slices.ContainsFunc(s.options.Proxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) }) {
-		return errors.New("Only the configured proxies connect here: use the address of the proxy.")
+		return "Only the configured proxies connect here: use the address of the proxy."
 	}
 	chain := r.Header.Values("X-Forwarded-For")
 	if len(chain) == 0 {
-		return errors.New("The proxy does not name its client in X-Forwarded-For: configure the proxy.")
+		return "The proxy does not name its client in X-Forwarded-For: configure the proxy."
 	}
 	last := chain[len(chain)-1]
 	client, err := netip.ParseAddr(strings.TrimSpace(last[strings.LastIndex(last, ",")+1:]))
 	if err != nil {
-		return errors.New("The proxy does not name its client by an address in X-Forwarded-For: configure the proxy.")
+		return "The proxy does not name its client by an address in X-Forwarded-For: configure the proxy."
 	}
 	r.RemoteAddr = netip.AddrPortFrom(client, 0).String()
 	if r.Header.Get("X-Forwarded-Proto") == "https" {
 		r.TLS = &tls.ConnectionState{HandshakeComplete: true}
 	}
-	return nil
+	return ""
 }
 
 // hostOf returns the host that a request names, without the port.

@@ -90,7 +90,7 @@ func showAdd(v *visit) error {
 }
 
 // newFields returns the fields of a new entry.
-func (v *visit) newFields(x *shape, classes, with []string, like *Entry) (fields []*Field) {
+func (v *door) newFields(x *shape, classes, with []string, like *Entry) (fields []*Field) {
 	s := v.schema()
 	seen := map[*schema.AttributeType]bool{}
 	add := func(t *schema.AttributeType, text string) {
@@ -159,7 +159,7 @@ func (v *visit) addForm(status int, p *addPage, fields []*Field, classes []strin
 }
 
 // usualNaming returns the attribute that names the children of the parent, if the new entry may have it.
-func (v *visit) usualNaming(p *addPage) string {
+func (v *door) usualNaming(p *addPage) string {
 	f, err := v.searchN(&op.Search{Base: p.Parent, Scope: op.SingleLevel, Filter: namedLike(""), Attributes: []string{"1.1"}}, 1, "")
 	if err == nil && len(f.Entries) > 0 {
 		if rdn := namingOf(v.schema(), f.Entries[0].DN); len(rdn) > 0 && rdn[0].t != nil && slices.Contains(p.Names, rdn[0].t.Name()) {

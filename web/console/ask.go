@@ -157,7 +157,7 @@ func (e *Entry) Kind() string {
 }
 
 // controls adds the control at to the controls of a read, if the page shows the past.
-func (v *visit) controls(cs ...op.Control) []op.Control {
+func (v *door) controls(cs ...op.Control) []op.Control {
 	if v.At != "" {
 		cs = append(cs, op.Control{OID: control.OIDAt, Critical: true, Value: []byte(v.At)})
 	}
@@ -173,11 +173,11 @@ type found struct {
 
 // search returns one part of the results of a search. A limit that ends the search is no error, but in
 // Refused.
-func (v *visit) search(r *op.Search, cookie string, more ...op.Control) (*found, error) {
+func (v *door) search(r *op.Search, cookie string, more ...op.Control) (*found, error) {
 	return v.searchN(r, rows, cookie, more...)
 }
 
-func (v *visit) searchN(r *op.Search, n int, cookie string, more ...op.Control) (*found, error) {
+func (v *door) searchN(r *op.Search, n int, cookie string, more ...op.Control) (*found, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil {
 		return nil, errorf(http.StatusBadRequest, "The address of this page is damaged: search again.")
@@ -208,12 +208,12 @@ func (v *visit) searchN(r *op.Search, n int, cookie string, more ...op.Control) 
 }
 
 // base returns the entry with a name. The error is a *op.Result if it is not shown.
-func (v *visit) base(name string, attributes ...string) (*Entry, error) {
+func (v *door) base(name string, attributes ...string) (*Entry, error) {
 	return v.only(&op.Search{Base: name, Scope: op.BaseObject, Filter: &filter.Present{Attribute: "objectClass"}, Attributes: attributes})
 }
 
 // only returns the only result of a search.
-func (v *visit) only(r *op.Search, more ...op.Control) (*Entry, error) {
+func (v *door) only(r *op.Search, more ...op.Control) (*Entry, error) {
 	var e *Entry
 	r.TimeLimit = seconds
 	_, err := v.client.Do(v.r.Context(), r, web.Answer{Entry: func(x *op.SearchEntry) error {
@@ -265,7 +265,7 @@ func (v *visit) whole() (*Entry, map[*schema.AttributeType]bool, error) {
 
 // wanted returns the attributes to ask for of an entry with certain classes. Attributes that may have
 // very many values are asked for by a range, so that the others have to be named.
-func (v *visit) wanted(e *Entry) (names []string) {
+func (v *door) wanted(e *Entry) (names []string) {
 	s := v.schema()
 	shape := shapeOf(s, e.Strings("objectClass"))
 	for _, t := range s.Attributes() {

@@ -143,16 +143,26 @@ func (c *Console) serveStatic(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.body))
 }
 
-// A visit is one request of a page.
-type visit struct {
+// A place is the address of a request.
+type place struct {
+	r  *http.Request
+	At string // the moment that the page shows, or "" for now
+}
+
+// A door runs the operations of a request, at the moment of its place.
+type door struct {
+	place
 	*Console
-	w       http.ResponseWriter
-	r       *http.Request
 	session *directory.Session
 	client  web.Client
 
-	Who    string // the DN that is bound, or ""
-	At     string // the moment that the page shows, or "" for now
+	Who string // the DN that is bound, or ""
+}
+
+// A visit is one request of a page.
+type visit struct {
+	door
+	w      http.ResponseWriter
 	Over   bool   // the ticket was not valid any more
 	Notice string // what has been done, or why not
 }
@@ -178,8 +188,9 @@ func (c *Console) page(show func(*visit) error) http.Handler {
 			return
 		}
 		defer session.Close()
-		v := &visit{Console: c, w: w, r: r, session: session, client: web.Client{Session: session}, Who: session.Name(),
-			At: strings.TrimSpace(r.URL.Query().Get("at")), Over: over, Notice: notices[r.URL.Query().Get("done")]}
+		q := r.URL.Query()
+		here := door{place{r, strings.TrimSpace(q.Get("at"))}, c, session, web.Client{Session: session}, session.Name()}
+		v := &visit{door: here, w: w, Over: over, Notice: notices[q.Get("done")]}
 		if err := show(v); err != nil {
 			v.fail(err)
 		}
@@ -290,9 +301,9 @@ func (v *visit) redirect(to string) error {
 
 // Link returns the address of a page with parameters, which come in pairs. It keeps the moment that
 // this page shows. Empty parameters are left out.
-func (v *visit) Link(path string, pairs ...string) string {
-	if v.At != "" {
-		pairs = append(pairs, "at", v.At)
+func (p *place) Link(path string, pairs ...string) string {
+	if p.At != "" {
+		pairs = append(pairs, "at", p.At)
 	}
 	return link(path, pairs...)
 }
@@ -311,13 +322,13 @@ func link(path string, pairs ...string) string {
 }
 
 // Named returns the address of the entry with a name.
-func (v *visit) Named(dn string, pairs ...string) string {
-	return v.Link("/entry/"+url.PathEscape("dn:"+dn), pairs...)
+func (p *place) Named(dn string, pairs ...string) string {
+	return p.Link("/entry/"+url.PathEscape("dn:"+dn), pairs...)
 }
 
 // Here returns the address of this page at another moment.
-func (v *visit) Here(at string) string {
-	q := v.r.URL.Query()
+func (p *place) Here(at string) string {
+	q := p.r.URL.Query()
 	q.Del("at")
 	q.Del("cookie")
 	q.Del("done")
@@ -325,29 +336,29 @@ func (v *visit) Here(at string) string {
 		q.Set("at", at)
 	}
 	if len(q) == 0 {
-		return v.r.URL.EscapedPath()
+		return p.r.URL.EscapedPath()
 	}
-	return v.r.URL.EscapedPath() + "?" + q.Encode()
+	return p.r.URL.EscapedPath() + "?" + q.Encode()
 }
 
 // Self returns the visit, for templates that pass it on.
 func (v *visit) Self() *visit { return v }
 
 // Path returns the path of this page.
-func (v *visit) Path() string { return v.r.URL.EscapedPath() }
+func (p *place) Path() string { return p.r.URL.EscapedPath() }
 
 // Under reports whether this page is in a part of the console, for the navigation.
-func (v *visit) Under(prefix string) bool {
-	return v.r.URL.Path == prefix || strings.HasPrefix(v.r.URL.Path, prefix+"/")
+func (p *place) Under(prefix string) bool {
+	return p.r.URL.Path == prefix || strings.HasPrefix(p.r.URL.Path, prefix+"/")
 }
 
 // IsAdmin reports whether the administrator is bound, who has other pages at hand. What may be done is
 // the directory's to decide.
-func (v *visit) IsAdmin() bool { return v.Who != "" && v.Who == v.dir.Admin() }
+func (v *door) IsAdmin() bool { return v.Who != "" && v.Who == v.dir.Admin() }
 
 // Query returns the parameters of this page except at, for forms that keep them.
-func (v *visit) Query() url.Values {
-	q := v.r.URL.Query()
+func (p *place) Query() url.Values {
+	q := p.r.URL.Query()
 	for _, k := range []string{"at", "cookie", "done"} {
 		q.Del(k)
 	}
@@ -355,7 +366,7 @@ func (v *visit) Query() url.Values {
 }
 
 // Moments returns moments to look at.
-func (v *visit) Moments() (all []struct{ Name, Value string }) {
+func (p *place) Moments() (all []struct{ Name, Value string }) {
 	for _, m := range []struct {
 		name string
 		ago  time.Duration
@@ -366,7 +377,7 @@ func (v *visit) Moments() (all []struct{ Name, Value string }) {
 }
 
 // schema returns the schema in force.
-func (v *visit) schema() *schema.Schema { return v.dir.Schema() }
+func (v *door) schema() *schema.Schema { return v.dir.Schema() }
 
 // ago returns a time with the time since then.
 func ago(t time.Time) string {

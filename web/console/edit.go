@@ -19,7 +19,7 @@ import (
 var timeless time.Time // the time of values that are sent as files
 
 // do makes a change.
-func (v *visit) do(r op.Request, controls ...op.Control) (*op.Response, error) {
+func (v *door) do(r op.Request, controls ...op.Control) (*op.Response, error) {
 	if v.At != "" {
 		return nil, errorf(http.StatusUnprocessableEntity, "The past cannot be changed: go back to now.")
 	}
@@ -27,7 +27,7 @@ func (v *visit) do(r op.Request, controls ...op.Control) (*op.Response, error) {
 }
 
 // try checks a change without making it.
-func (v *visit) try(r op.Request, controls ...op.Control) error {
+func (v *door) try(r op.Request, controls ...op.Control) error {
 	_, err := v.do(r, append(controls, op.Control{OID: control.OIDNoOp, Critical: true})...)
 	var result *op.Result
 	if errors.As(err, &result) && result.Code == op.NoOperation {
@@ -70,7 +70,7 @@ type editPage struct {
 
 // fieldsOf returns the fields of an entry: its values, and empty ones for what it must have and for the
 // attributes in with.
-func (v *visit) fieldsOf(e *Entry, with []string) (fields []*Field) {
+func (v *door) fieldsOf(e *Entry, with []string) (fields []*Field) {
 	s := v.schema()
 	x := shapeOf(s, e.Strings("objectClass"))
 	may := v.mayChange(e)
@@ -134,7 +134,7 @@ func namingOf(s *schema.Schema, name string) (all []naming1) {
 
 // mayChange asks which attributes of an entry one may change. Attributes that the answer does not name are
 // not in the result.
-func (v *visit) mayChange(e *Entry) map[*schema.AttributeType]bool {
+func (v *door) mayChange(e *Entry) map[*schema.AttributeType]bool {
 	may := map[*schema.AttributeType]bool{}
 	if v.IsAdmin() || v.At != "" {
 		return may

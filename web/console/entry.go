@@ -31,7 +31,7 @@ type entryPage struct {
 	Groups, Children  *found
 }
 
-func (v *visit) rowsOf(e *Entry, more map[*schema.AttributeType]bool) (user, operational []*Row) {
+func (v *door) rowsOf(e *Entry, more map[*schema.AttributeType]bool) (user, operational []*Row) {
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
 		r := &Row{Name: a.Description(), Type: a.Type, More: more[a.Type], HasPage: isMany(a.Type)}
@@ -90,7 +90,7 @@ func showEntry(v *visit) error {
 }
 
 // groupsOf returns the groups that name an entry, the first of them.
-func (v *visit) groupsOf(e *Entry) (*found, error) {
+func (v *door) groupsOf(e *Entry) (*found, error) {
 	f := filter.Or{&filter.Equal{Attribute: "member", Value: []byte(e.DN)}, &filter.Equal{Attribute: "uniqueMember", Value: []byte(e.DN)}}
 	if uid := e.First("uid"); uid != "" {
 		f = append(f, &filter.Equal{Attribute: "memberUid", Value: []byte(uid)})
@@ -258,11 +258,11 @@ func changeValues(v *visit) error {
 	}
 	back := v.r.PostForm.Get("back")
 	if back == "" || !strings.HasPrefix(back, "/") {
-		back = v.valuesLink(p)
+		back = v.ValuesLink(p.Entry, p.Attribute)
 	}
 	u, err := url.Parse(localPath(back))
 	if err != nil {
-		return v.redirect(v.valuesLink(p))
+		return v.redirect(v.ValuesLink(p.Entry, p.Attribute))
 	}
 	q := u.Query()
 	q.Set("done", done)
@@ -270,12 +270,10 @@ func changeValues(v *visit) error {
 	return v.redirect(u.String())
 }
 
-func (v *visit) valuesLink(p *valuesPage) string { return v.ValuesLink(p.Entry, p.Attribute) }
-
 // ValuesLink returns the address of the page of an attribute.
-func (v *visit) ValuesLink(e *Entry, attribute string) string {
-	return v.EntryLink(e) + "/values/" + url.PathEscape(attribute)
+func (p *place) ValuesLink(e *Entry, attribute string) string {
+	return p.EntryLink(e) + "/values/" + url.PathEscape(attribute)
 }
 
 // EntryLink returns the path of an entry's page, to which others can be appended.
-func (v *visit) EntryLink(e *Entry) string { return "/entry/" + url.PathEscape(e.ID()) }
+func (p *place) EntryLink(e *Entry) string { return "/entry/" + url.PathEscape(e.ID()) }

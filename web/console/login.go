@@ -24,7 +24,7 @@ func showLogin(v *visit) error {
 	return v.render("login", "Log in", loginForm{To: v.r.URL.Query().Get("to"), External: v.hasCertificate()})
 }
 
-func (v *visit) hasCertificate() bool { return v.r.TLS != nil && len(v.r.TLS.PeerCertificates) > 0 }
+func (v *door) hasCertificate() bool { return v.r.TLS != nil && len(v.r.TLS.PeerCertificates) > 0 }
 
 // bindRequest returns the bind for what somebody has typed as their name: a simple bind for a DN, and
 // otherwise PLAIN, whose names the identity rules map to entries.
@@ -36,7 +36,7 @@ func bindRequest(name, password string) *op.Bind {
 }
 
 // bind binds a new session. The caller closes the session.
-func (v *visit) bind(b *op.Bind) (*directory.Session, *op.Response, error) {
+func (v *door) bind(b *op.Bind) (*directory.Session, *op.Response, error) {
 	s := v.web.NewSession(v.r)
 	r, err := web.Client{Session: s}.Do(v.r.Context(), b, web.Answer{}, op.Control{OID: control.OIDPasswordPolicy})
 	if err != nil {
@@ -127,13 +127,13 @@ func logOut(v *visit) error {
 const confirmAfter = 10 * time.Minute
 
 // MustConfirm reports whether far-reaching changes need the password again.
-func (v *visit) MustConfirm() bool {
+func (v *door) MustConfirm() bool {
 	since, _ := v.session.Resumed()
 	return time.Since(since) > confirmAfter
 }
 
 // confirm verifies the password again, if the bind was long ago.
-func (v *visit) confirm(password string) error {
+func (v *door) confirm(password string) error {
 	if !v.MustConfirm() {
 		return nil
 	}

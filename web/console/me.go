@@ -138,7 +138,7 @@ func setPassword(v *visit) error {
 }
 
 // HasPassword reports whether entries like this one have passwords.
-func (v *visit) HasPassword(e *Entry) bool {
+func (v *door) HasPassword(e *Entry) bool {
 	x := shapeOf(v.schema(), e.Strings("objectClass"))
 	t := v.schema().Attribute("userPassword")
 	return t != nil && (x.any || x.allows(t))

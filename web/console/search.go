@@ -113,16 +113,16 @@ func showSearch(v *visit) error {
 }
 
 // SortLink returns the address of the results in the order of a column, or in its reverse.
-func (v *visit) SortLink(q *query, column string) string {
+func (p *place) SortLink(q *query, column string) string {
 	if q.Sort == column {
 		column = "-" + column
 	}
-	return v.Link("/search", "q", q.Q, "base", q.Base, "scope", q.Scope, "columns", q.Columns, "sort", column)
+	return p.Link("/search", "q", q.Q, "base", q.Base, "scope", q.Scope, "columns", q.Columns, "sort", column)
 }
 
 // DownloadLink returns the address of the results in a format.
-func (v *visit) DownloadLink(q *query, format string) string {
-	return v.Link("/search", "q", q.Q, "base", q.Base, "scope", q.Scope, "columns", q.Columns, "sort", q.Sort, "format", format) + emptyQ(q)
+func (p *place) DownloadLink(q *query, format string) string {
+	return p.Link("/search", "q", q.Q, "base", q.Base, "scope", q.Scope, "columns", q.Columns, "sort", q.Sort, "format", format) + emptyQ(q)
 }
 
 // emptyQ keeps a search for everything a search: link leaves empty parameters out.
@@ -134,8 +134,8 @@ func emptyQ(q *query) string {
 }
 
 // MoreLink returns the address of the next part of the results.
-func (v *visit) MoreLink(q *query) string {
-	return v.Link("/search", "q", q.Q, "base", q.Base, "scope", q.Scope, "columns", q.Columns, "sort", q.Sort, "cookie", q.Cookie) + emptyQ(q)
+func (p *place) MoreLink(q *query) string {
+	return p.Link("/search", "q", q.Q, "base", q.Base, "scope", q.Scope, "columns", q.Columns, "sort", q.Sort, "cookie", q.Cookie) + emptyQ(q)
 }
 
 // A cell is a value of a column of the table.
@@ -147,7 +147,7 @@ type cell struct {
 const cellValues = 3
 
 // Cell returns the values of a column, the first ones.
-func (v *visit) Cell(e *Entry, column string) cell {
+func (v *door) Cell(e *Entry, column string) cell {
 	t, options := v.schema().Describe(column)
 	if t == nil {
 		return cell{}
@@ -170,7 +170,7 @@ func (v *visit) Cell(e *Entry, column string) cell {
 }
 
 // Attributes returns the names of all attributes, for hints in forms.
-func (v *visit) Attributes() (names []string) {
+func (v *door) Attributes() (names []string) {
 	for _, t := range v.schema().Attributes() {
 		if t.Usage == schema.UserApplications && !t.Obsolete {
 			names = append(names, t.Name())

@@ -144,7 +144,7 @@ func showSchema(v *visit) error {
 }
 
 // refer adds to a definition what refers to it.
-func (v *visit) refer(p *schemaPage) {
+func (v *door) refer(p *schemaPage) {
 	s := v.schema()
 	kind, oid := "objectClasses", ""
 	if p.Class != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // roots returns the names of the naming contexts, and of the trees that the server keeps of itself.
-func (v *visit) roots() (contexts, own []string, err error) {
+func (v *door) roots() (contexts, own []string, err error) {
 	root, err := v.base("", "namingContexts", "configContext", "changelog", "monitorContext")
 	if err != nil {
 		return nil, nil, err
@@ -28,7 +28,7 @@ func (v *visit) roots() (contexts, own []string, err error) {
 }
 
 // seen returns those of some entries that may be seen, and exist at the moment of the page.
-func (v *visit) seen(names []string) (all []*Entry, err error) {
+func (v *door) seen(names []string) (all []*Entry, err error) {
 	for _, name := range names {
 		e, err := v.base(name, summary...)
 		var hidden *op.Result
@@ -118,7 +118,7 @@ func showChildren(v *visit) error {
 type crumb struct{ Label, DN string }
 
 // Crumbs returns the ancestors of a name, the highest first, from its naming context on.
-func (v *visit) Crumbs(name string) (all []crumb, err error) {
+func (v *door) Crumbs(name string) (all []crumb, err error) {
 	contexts, own, err := v.roots()
 	if err != nil {
 		return nil, err

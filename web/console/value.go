@@ -51,7 +51,7 @@ type Value struct {
 type fact struct{ Name, Text string }
 
 // value returns how a value of an entry is shown. The number n is the place of the value in the attribute.
-func (v *visit) value(e *Entry, a *entry.Attribute, n int, b []byte) *Value {
+func (v *door) value(e *Entry, a *entry.Attribute, n int, b []byte) *Value {
 	x := &Value{Kind: "text", Text: string(b)}
 	at := v.Link("/entry/"+url.PathEscape(e.ID())+"/value/"+url.PathEscape(a.Description())+"/"+strconv.Itoa(n), "size", strconv.Itoa(len(b)))
 	syntax := a.Type.Syntax.OID
@@ -141,7 +141,7 @@ func postal(text string) string {
 }
 
 // certificate describes a certificate.
-func (v *visit) certificate(x *Value, b []byte) {
+func (v *door) certificate(x *Value, b []byte) {
 	x.Kind = "certificate"
 	c, err := x509.ParseCertificate(b)
 	if err != nil {
