@@ -78,11 +78,10 @@ func (v *door) fieldsOf(e *Entry, with []string) (fields []*Field) {
 	seen := map[*schema.AttributeType]bool{}
 	add := func(f *Field) {
 		f.Must = x.requires(f.Type)
-		if rights, known := may[f.Type]; known && !rights {
-			f.Fixed = "you may not change this"
-		}
 		seen[f.Type] = true
-		fields = append(fields, f)
+		if rights, known := may[f.Type]; rights || !known {
+			fields = append(fields, f)
+		}
 	}
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
@@ -168,9 +167,9 @@ func (v *visit) edit(status int, p *editPage, fields []*Field) error {
 	}
 	p.Groups = groupsOfFields(fields)
 	s := v.schema()
-	x := shapeOf(s, p.Strings("objectClass"))
+	x, may := shapeOf(s, p.Strings("objectClass")), v.mayChange(p.Entry)
 	for _, t := range s.Attributes() {
-		if !t.Secret() && !t.NoUserModification && t.Usage == schema.UserApplications && (x.any || x.allows(t)) && !isMany(t) &&
+		if rights, known := may[t]; (rights || !known) && !t.Secret() && !t.NoUserModification && t.Usage == schema.UserApplications && (x.any || x.allows(t)) && !isMany(t) &&
 			!slices.ContainsFunc(fields, func(f *Field) bool { return f.Type == t && t.SingleValue }) {
 			p.Absent = append(p.Absent, t)
 		}

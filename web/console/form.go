@@ -151,7 +151,9 @@ func (v *visit) readField(id string) (*Field, error) {
 	if form.Has("p" + id) {
 		f.Options = strings.ToLower(strings.Trim(strings.TrimSpace(form.Get("p"+id)), ";"))
 	}
-	f.Text = strings.ReplaceAll(form.Get("n"+id), "\r\n", "\n")
+	if form.Has("n" + id) { // else the value is shown, but stays
+		f.Text = strings.ReplaceAll(form.Get("n"+id), "\r\n", "\n")
+	}
 	if f.Input == "file" && v.r.MultipartForm != nil {
 		if uploads := v.r.MultipartForm.File["f"+id]; len(uploads) > 0 && uploads[0].Size > 0 {
 			if f.file, err = readUpload(uploads[0]); err != nil {
