@@ -154,7 +154,7 @@ func (v *visit) addForm(status int, p *addPage, fields []*Field, classes []strin
 	if p.Naming == "" {
 		p.Naming = v.usualNaming(p)
 	}
-	v.w.WriteHeader(status)
+	v.answer(status)
 	return v.render("add", "Add an entry", p)
 }
 

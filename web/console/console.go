@@ -8,6 +8,8 @@ package console
 
 import (
 	"bytes"
+	"cmp"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -39,9 +41,10 @@ type Console struct {
 	pages  map[string]*template.Template
 }
 
+// An asset is an embedded file that browsers ask for.
 type asset struct {
-	kind string
-	body []byte
+	kind         string
+	body, zipped []byte
 }
 
 // kinds are the media types of the embedded files that browsers ask for.
@@ -57,7 +60,7 @@ func New(w *web.Server, d *directory.Directory) *Console {
 		}
 		sum := sha256.Sum256(body)
 		digested := hex.EncodeToString(sum[:6]) + "-" + name
-		c.static[digested], c.names[name] = asset{kind, body}, digested
+		c.static[digested], c.names[name] = asset{kind, body, zip(body)}, digested
 	}
 	pages := readAll("pages")
 	base := template.New("").Funcs(template.FuncMap{"static": func(name string) string { return "/static/" + c.names[name] }, "label": labelOf, "dict": dict, "inc": func(n int) int { return n + 1 }, "kindOf": kindOf})
@@ -69,6 +72,16 @@ func New(w *web.Server, d *directory.Directory) *Console {
 		}
 	}
 	return c
+}
+
+// zip compresses a file. Pages are not compressed: what they repeat of an address beside secrets would tell
+// somebody who sees their lengths about the secrets.
+func zip(body []byte) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	w.Write(body) // a bytes.Buffer returns no error
+	w.Close()
+	return b.Bytes()
 }
 
 // dict returns pairs as a map, for templates that take several values.
@@ -140,7 +153,13 @@ func (c *Console) serveStatic(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	w.Header().Set("Content-Type", a.kind)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.body))
+	w.Header().Set("Vary", "Accept-Encoding")
+	body := a.body
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		body = a.zipped
+	}
+	w.Write(body) // an error means that the client is gone
 }
 
 // A place is the address of a request.
@@ -163,6 +182,7 @@ type door struct {
 type visit struct {
 	door
 	w      http.ResponseWriter
+	status int    // of the answer; 0: OK
 	Over   bool   // the ticket was not valid any more
 	Notice string // what has been done, or why not
 }
@@ -221,7 +241,7 @@ func (v *visit) fail(err error) {
 	if v.Who == "" && (status == http.StatusForbidden || status == http.StatusNotFound) && v.r.Method == http.MethodGet {
 		text += " Perhaps you may see it when you have logged in."
 	}
-	v.w.WriteHeader(status)
+	v.answer(status)
 	v.render("error", http.StatusText(status), text)
 }
 
@@ -267,6 +287,9 @@ func explain(r *op.Result) string {
 	return fmt.Sprintf("The directory has refused this with the result %d.", r.Code)
 }
 
+// answer sets the HTTP status of the page.
+func (v *visit) answer(status int) { v.status = status }
+
 // A view is what a template gets: the visit, a title and the data of the page.
 type view struct {
 	*visit
@@ -286,10 +309,8 @@ func (v *visit) write(page, part, title string, data any) error {
 		return err
 	}
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, err := v.w.Write(b.Bytes())
-	if err != nil {
-		return nil // the client is gone
-	}
+	v.w.WriteHeader(cmp.Or(v.status, http.StatusOK))
+	v.w.Write(b.Bytes()) // an error means that the client is gone
 	return nil
 }
 

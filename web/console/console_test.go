@@ -708,12 +708,23 @@ func TestFiles(t *testing.T) {
 	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130" {
 		t.Errorf("htmx is another file: %x", sum)
 	}
-	v := newSite(t).visitor()
-	v.get("/login")
-	for _, script := range nodes(v.doc, "script") {
-		v.get(attr(script, "src"))
+	v := newSite(t).logged(admin, "secret")
+	v.http.Transport = &http.Transport{DisableCompression: true} // so that lengths are those on the wire
+	v.get("/")
+	size, requests := len(v.text), 1
+	for _, n := range append(nodes(v.doc, "script"), nodes(v.doc, "link")...) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, v.url+attr(n, "src")+attr(n, "href"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept-Encoding", "gzip")
+		v.send(r)
+		size, requests = size+len(v.text), requests+1
 		if v.status != http.StatusOK || !strings.Contains(v.header.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s: %d %v", v.at, v.status, v.header)
 		}
+	}
+	if size > 45_000 || requests > 5 {
+		t.Errorf("the first page takes %d requests of %d octets", requests, size)
 	}
 }

@@ -181,7 +181,7 @@ func (v *visit) edit(status int, p *editPage, fields []*Field) error {
 			p.Wrong = append(p.Wrong, f)
 		}
 	}
-	v.w.WriteHeader(status)
+	v.answer(status)
 	return v.render("edit", "Edit "+p.Label(), p)
 }
 
@@ -297,7 +297,7 @@ func move(v *visit) error {
 	switch {
 	case errors.As(err, &result):
 		p.Error = explain(result)
-		v.w.WriteHeader(statusOf(result.Code))
+		v.answer(statusOf(result.Code))
 		return v.render("move", "Rename "+e.Label(), p)
 	case err != nil:
 		return err
@@ -348,7 +348,7 @@ func remove(v *visit) error {
 	if v.r.PostForm.Has("subtree") {
 		if err := v.confirm(v.r.PostForm.Get("password")); err != nil {
 			p.Error = err.Error()
-			v.w.WriteHeader(http.StatusForbidden)
+			v.answer(http.StatusForbidden)
 			return v.render("delete", "Delete "+p.Label(), p)
 		}
 		cs = []op.Control{{OID: control.OIDTreeDelete, Critical: true}}
@@ -358,7 +358,7 @@ func remove(v *visit) error {
 	switch {
 	case errors.As(err, &result):
 		p.Error = explain(result)
-		v.w.WriteHeader(statusOf(result.Code))
+		v.answer(statusOf(result.Code))
 		return v.render("delete", "Delete "+p.Label(), p)
 	case err != nil:
 		return err

@@ -256,18 +256,7 @@ func changeValues(v *visit) error {
 	if _, err := v.do(&op.Modify{Name: p.DN, Changes: []op.Modification{change}}); err != nil {
 		return err
 	}
-	back := v.r.PostForm.Get("back")
-	if back == "" || !strings.HasPrefix(back, "/") {
-		back = v.ValuesLink(p.Entry, p.Attribute)
-	}
-	u, err := url.Parse(localPath(back))
-	if err != nil {
-		return v.redirect(v.ValuesLink(p.Entry, p.Attribute))
-	}
-	q := u.Query()
-	q.Set("done", done)
-	u.RawQuery = q.Encode()
-	return v.redirect(u.String())
+	return v.redirect(v.ValuesLink(p.Entry, p.Attribute) + "?done=" + done)
 }
 
 // ValuesLink returns the address of the page of an attribute.

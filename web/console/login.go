@@ -87,7 +87,7 @@ func logIn(v *visit) error {
 }
 
 func (v *visit) refuseLogin(status int, form loginForm) error {
-	v.w.WriteHeader(status)
+	v.answer(status)
 	return v.render("login", "Log in", form)
 }
 

@@ -44,7 +44,7 @@ func (v *visit) me(status int, wrong string) error {
 			return err
 		}
 	}
-	v.w.WriteHeader(status)
+	v.answer(status)
 	return v.render("me", "Your page", p)
 }
 
@@ -122,7 +122,7 @@ func setPassword(v *visit) error {
 	switch {
 	case errors.As(err, &result):
 		p.Error = explain(result)
-		v.w.WriteHeader(statusOf(result.Code))
+		v.answer(statusOf(result.Code))
 	case err != nil:
 		return err
 	case request.New != nil:

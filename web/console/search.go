@@ -91,7 +91,7 @@ func showSearch(v *visit) error {
 	q := v.query()
 	if !q.Asked || q.Wrong != nil || q.Error != "" {
 		if q.Wrong != nil || q.Error != "" {
-			v.w.WriteHeader(http.StatusUnprocessableEntity)
+			v.answer(http.StatusUnprocessableEntity)
 		}
 		return v.render("search", "Search", q)
 	}
@@ -103,7 +103,7 @@ func showSearch(v *visit) error {
 	var result *op.Result
 	if errors.As(err, &result) {
 		q.Error = explain(result)
-		v.w.WriteHeader(statusOf(result.Code))
+		v.answer(statusOf(result.Code))
 	} else if err != nil {
 		return err
 	} else {
