@@ -242,7 +242,11 @@ func (v *visit) fail(err error) {
 		text += " Perhaps you may see it when you have logged in."
 	}
 	v.answer(status)
-	v.render("error", http.StatusText(status), text)
+	part := "layout"
+	if v.r.Header.Get("HX-Request") != "" { // htmx puts the answer into a list of the page
+		part = "part"
+	}
+	v.write("error", part, http.StatusText(status), text) // an error means that the client is gone
 }
 
 // statusOf returns the HTTP status for a result code.

@@ -518,6 +518,39 @@ func TestChangedUnderneath(t *testing.T) {
 	}
 }
 
+// TestOwnEntry checks that the form of somebody's own entry has what they may change, and that nothing else
+// changes with it.
+func TestOwnEntry(t *testing.T) {
+	s := newSite(t)
+	v := s.logged(jdoe, "opensesame")
+	whole := s.entry(jdoe)
+	v.get("/me")
+	v.follow("Edit")
+	for _, name := range []string{"cn", "uidNumber", "employeeNumber"} {
+		if paramOf(nodes(v.doc, "form")[2], name) != "" {
+			t.Errorf("%s is in the form", name)
+		}
+	}
+	v.submit("Save", "telephoneNumber", "+41 1")
+	v.shows("The changes have been made.")
+	if got, want := s.entry(jdoe), strings.Replace(whole, "telephoneNumber: +41 44 555 01 00", "telephoneNumber: +41 1", 1); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestParts checks that a part of a page that cannot be shown is no whole page.
+func TestParts(t *testing.T) {
+	v := newSite(t).visitor()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, v.url+"/tree/children?base="+url.QueryEscape(people), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("HX-Request", "true")
+	if v.send(r); v.status != http.StatusNotFound || strings.Contains(v.text, "<html") || !strings.Contains(v.text, "<li") {
+		t.Errorf("%d %s", v.status, v.text)
+	}
+}
+
 // TestMistakes checks that nothing that was typed is lost when the directory or the form refuses it.
 func TestMistakes(t *testing.T) {
 	v := newSite(t).logged(admin, "secret")
