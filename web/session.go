@@ -53,7 +53,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request, session *director
 	}
 }
 
-// LogIn gives the client a ticket for a session that has just been bound.
+// LogIn sends the client a ticket for a session that has just been bound.
 func (s *Server) LogIn(w http.ResponseWriter, r *http.Request, session *directory.Session) error {
 	return s.keep(w, r, session, time.Now())
 }

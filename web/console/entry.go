@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/web"
 )
 
 // A Row is an attribute of an entry as a page shows it.
@@ -215,8 +216,8 @@ func (v *visit) lookUp(p *valuesPage) error {
 		texts = []string{p.Find}
 	}
 	for _, text := range texts {
-		_, err := v.only(&op.Search{Base: p.DN, Scope: op.BaseObject, Filter: &filter.Equal{Attribute: p.Attribute, Value: []byte(text)}, Attributes: []string{"1.1"}})
-		if err != nil {
+		r := &op.Compare{Name: p.DN, Description: p.Attribute, Value: []byte(text)} // a filter would read all values
+		if answer, err := v.client.Do(v.r.Context(), r, web.Answer{}, v.controls()...); err != nil || answer.Code != op.CompareTrue {
 			continue // it has no such value, or it may not be told
 		}
 		p.Found = append(p.Found, &memberValue{v.value(p.Entry, &entry.Attribute{Type: t}, 0, []byte(text)), text})
