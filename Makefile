@@ -5,6 +5,7 @@
 GO ?= go
 DATA ?= data
 LISTEN ?= ldap://127.0.0.1:3890
+CONSOLE ?= http://127.0.0.1:3891
 SUFFIX = dc=example,dc=com
 
 # Without the paths of this machine in what is built, clones share Go's build cache.
@@ -21,7 +22,7 @@ build:
 	$(GO) build -ldflags '-X github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli.built=$(VERSION)' -o bin/ldapd ./cmd/ldapd
 
 run: build
-	@scripts/run bin/ldapd $(DATA) $(LISTEN) $(SUFFIX)
+	@scripts/run bin/ldapd $(DATA) $(LISTEN) $(SUFFIX) $(CONSOLE)
 
 # Tests of servers and of HBase wait much of their time, which the rest uses. With GOGC=100,
 # garbage collection takes up to a third of the CPU time of a package's tests.

@@ -29,6 +29,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/search"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // Directory runs operations on a partition. Closing the Directory leaves the partition
@@ -55,6 +56,9 @@ func (d *Directory) Close() { d.server.Close() }
 // Admin returns the administrator's DN as currently configured.
 func (d *Directory) Admin() string { return d.server.Settings().Options.Admin }
 
+// Schema returns the schema in force, which the subschema entry shows to everyone.
+func (d *Directory) Schema() *schema.Schema { return d.server.Part.Schema() }
+
 // Reconfigure replaces the options of a directory that is serving. Operations that begin
 // afterwards use the new options. Sessions stay bound. Secret, Passwords, Log, Access,
 // Metrics, Health, Observers, Trace, Extensions and Version keep their values. Reconfigure
@@ -64,8 +68,9 @@ func (d *Directory) Reconfigure(o Options) error { return d.server.Reconfigure(o
 // Session is one client's connection. Callers may call Serve concurrently, except that a
 // Bind must run alone (RFC 4511, 4.2.1). Package server ensures this.
 type Session struct {
-	d *Directory
-	s *request.Session
+	d       *Directory
+	s       *request.Session
+	resumed resumed // how Resume has bound the session
 }
 
 // NewSession begins an anonymous session on a connection. The channel may be nil.

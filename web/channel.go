@@ -28,3 +28,6 @@ func (c Channel) Peer() (uid, gid int, ok bool) { return 0, 0, false }
 
 // Remote returns the client's address.
 func (c Channel) Remote() string { return c.Request.RemoteAddr }
+
+// ChoosesPlain returns true: see auth.ChoosesPlain.
+func (c Channel) ChoosesPlain() bool { return true }

@@ -287,15 +287,18 @@ func (k *checker) listeners() {
 		}
 		k.taken("listen", err)
 	}
-	if k.Status == "" || !k.fine("status.listen") {
-		return
+	key := "status.listen"
+	for _, url := range append([]string{k.Status}, k.Console.Listen...) {
+		if _, address, ok := strings.Cut(url, "://"); ok && k.fine(key) {
+			l, err := server.Listen("ldap://" + address)
+			if err == nil {
+				defer l.Close()
+			} else {
+				k.taken(key, err)
+			}
+		}
+		key = "console.listen"
 	}
-	l, err := server.Listen("ldap" + strings.TrimPrefix(k.Status, "http"))
-	if err != nil {
-		k.taken("status.listen", err)
-		return
-	}
-	l.Close()
 }
 
 // taken adds a finding about an error of listening on an address.

@@ -74,6 +74,7 @@ the folder in which the store is made.`,
 	f.StringSliceVar(&s.hosts, "hosts", nil, "`NAMES` in a self-signed certificate (default this machine's names)")
 	f.StringVar(&s.listen, "listen", "", "`URLS` to serve, separated by spaces (default: all addresses for root and for a package's service, else the loopback address)")
 	f.StringVar(&s.status, "status-listen", "http://127.0.0.1:3892", "`URL` for health, metrics and the list of servers; "+noStatus+" does without")
+	f.StringVar(&s.console, "console-listen", "", "`URL`, such as https://0.0.0.0:8443, of pages for a browser (see docs/console.md); without it there are none")
 	f.StringVar(&s.folders, "folders", "people,groups", "`NAMES` of the units (ou) below the suffix, separated by commas")
 	f.StringVar(&s.access, "access", "staff", "`PROFILE` of the first access rules: "+strings.Join(acl.Profiles, ", "))
 	f.StringVar(&s.policy, "password-policy", "default", "first `POLICY` for passwords: default or none")
@@ -89,7 +90,7 @@ type setup struct {
 	certificate, key     string
 	hosts                []string
 	listen               string // separated by spaces
-	status               string
+	status, console      string
 	folders              string
 	access, policy       string
 }

@@ -190,6 +190,9 @@ func (k *maker) configure(context.Context) error {
 	if k.status != noStatus {
 		fmt.Fprintf(&b, "status:\n  listen: %s\n", yamlText(k.status))
 	}
+	if k.console != "" {
+		fmt.Fprintf(&b, "console:\n  listen: %s\n", yamlText(k.console))
+	}
 	if err := k.write(k.file, 0o644, []byte(b.String())); err != nil {
 		return err
 	}

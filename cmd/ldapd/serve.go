@@ -103,7 +103,7 @@ func loadSeed(ctx context.Context, m *cli.Main, c *config.Config, schemas, entri
 
 func devCommand(m *cli.Main) *cobra.Command {
 	var files []string
-	var url string
+	var url, console string
 	c := &cobra.Command{
 		Use:   "dev [--ldif FILE]... [--listen URL]",
 		Short: "Serve a directory that ends with the command, to try things on",
@@ -114,16 +114,17 @@ entries of the files, or with dc=example,dc=com. When the command ends, everythi
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			m.Working = true
-			return dev(c.Context(), m, files, url)
+			return dev(c.Context(), m, files, url, console)
 		},
 	}
 	c.Flags().StringArrayVar(&files, "ldif", nil, "`FILE` with entries; may be given several times")
 	c.Flags().StringVar(&url, "listen", "ldap://127.0.0.1:3890", "`URL` to serve; with the port 0, a free port")
+	c.Flags().StringVar(&console, "console-listen", "", "`URL`, such as http://127.0.0.1:3891, of pages for a browser")
 	return c
 }
 
 // dev imports files into a temporary store and serves it.
-func dev(ctx context.Context, m *cli.Main, files []string, url string) error {
+func dev(ctx context.Context, m *cli.Main, files []string, url, console string) error {
 	dir, err := os.MkdirTemp("", "ldapd-dev")
 	if err != nil {
 		return err
@@ -150,5 +151,9 @@ func dev(ctx context.Context, m *cli.Main, files []string, url string) error {
 		return err
 	}
 	fmt.Fprintf(m.Stdout, "bind as %q with the password %q; Ctrl-C ends and removes the directory\n", admin, password)
-	return run("serve", "--store", store, "--listen", url, "--admin-dn", admin, "--admin-password-file", secret, "--log-level", "warn")
+	serve := []string{"serve", "--store", store, "--listen", url}
+	if console != "" {
+		serve = append(serve, "--console-listen", console)
+	}
+	return run(append(serve, "--admin-dn", admin, "--admin-password-file", secret, "--log-level", "warn")...)
 }

@@ -44,3 +44,11 @@ func (NoChannel) TLS() *tls.ConnectionState      { return nil }
 func (NoChannel) Certificate() *x509.Certificate { return nil }
 func (NoChannel) Peer() (uid, gid int, ok bool)  { return 0, 0, false }
 func (NoChannel) Remote() string                 { return "" }
+
+// ChoosesPlain reports whether this process itself chooses PLAIN on the connection, because that is
+// what a form with a name and a password means. The option PlainInClear is about libraries of clients
+// that would choose PLAIN unasked.
+func ChoosesPlain(c Channel) bool {
+	p, ok := c.(interface{ ChoosesPlain() bool })
+	return ok && p.ChoosesPlain()
+}

@@ -35,7 +35,7 @@ var order = strings.Fields(`
 	directory/internal/bind directory/internal/render directory/internal/delivery directory/internal/virtual
 	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch
 	directory/internal/write directory
-	web web/scim
+	web web/console web/scim
 	ldap/server cmd/ldapd/internal/status cmd/ldapd/internal/tracing
 	cmd/ldapd/internal/certs cmd/ldapd/internal/config cmd/ldapd/internal/handoff cmd/ldapd/internal/wallclock
 	cmd/ldapd/internal/cli cmd/ldapd/internal/serving cmd/ldapd/internal/accesscmd cmd/ldapd/internal/remote cmd/ldapd/internal/look cmd/ldapd/internal/people cmd/ldapd

@@ -69,6 +69,12 @@ go test ./integration/layers -run TestThirdParty -update
 			add(m.name, f)
 		}
 	}
+	htmx, err := os.ReadFile("../../web/console/static/htmx-LICENSE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list.WriteString("- htmx 4.0.1, in the pages of web/console: 0BSD\n")
+	add("htmx 4.0.1", string(htmx))
 	for _, text := range order {
 		fmt.Fprintf(&texts, "\n%s\n%s\n\n%s\n", strings.Repeat("=", 72), strings.Join(names[text], "\n"), strings.Trim(text, "\n"))
 	}

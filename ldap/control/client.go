@@ -50,6 +50,21 @@ func ParseVLVResponse(value []byte) (v VLVResponse, err error) {
 	return v, err
 }
 
+// Encode returns the value of a request.
+func (p PasswordModify) Encode() []byte {
+	b := ber.Open(nil, ber.Sequence)
+	if p.Identity != nil {
+		b = ber.AppendString(b, ber.Context(0), *p.Identity)
+	}
+	if p.Old != nil {
+		b = ber.AppendString(b, ber.Context(1), p.Old)
+	}
+	if p.New != nil {
+		b = ber.AppendString(b, ber.Context(2), p.New)
+	}
+	return ber.Close(b, 0)
+}
+
 // AssertEqual returns the value of an assertion control for the filter (attribute=value).
 func AssertEqual(attribute, value string) []byte {
 	b := ber.Open(nil, ber.Context(3)|ber.Constructed)
@@ -64,4 +79,17 @@ func (e EndTransaction) Encode() []byte {
 	b = ber.AppendBool(b, ber.Boolean, e.Commit)
 	b = ber.AppendString(b, ber.OctetString, e.ID)
 	return ber.Close(b, 0)
+}
+
+// ParsePasswordModifyResult parses the value of a response. A nil value has no generated password.
+func ParsePasswordModifyResult(value []byte) (p PasswordModifyResult, err error) {
+	if value == nil {
+		return p, nil
+	}
+	err = parse(value, func(r *ber.Reader) {
+		if r.At(ber.Context(0)) {
+			p.Generated = r.Bytes(ber.Context(0))
+		}
+	})
+	return p, err
 }

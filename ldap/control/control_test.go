@@ -34,6 +34,7 @@ var parsers = map[string]func([]byte) (any, error){
 	"ParseSubentries":           untyped(control.ParseSubentries),
 	"ParseSyncRequest":          untyped(control.ParseSyncRequest),
 	"ParsePersistentSearch":     untyped(control.ParsePersistentSearch),
+	"ParsePasswordModifyResult": untyped(control.ParsePasswordModifyResult),
 	"ParsePasswordModify":       untyped(control.ParsePasswordModify),
 	"ParseEffectiveRights":      untyped(control.ParseEffectiveRights),
 	"ParseExplain":              untyped(control.ParseExplain),
@@ -131,6 +132,7 @@ var examples = []example{
 	{"ParsePasswordModify", "\x30\x00", control.PasswordModify{}},
 	{"ParsePasswordModify", "\x30\x0b\x80\x04u:me\x81\x00\x82\x01n", control.PasswordModify{Identity: text("u:me"), Old: []byte{}, New: []byte("n")}},
 	{"ParsePasswordModify", "\x30\x03\x82\x01n", control.PasswordModify{New: []byte("n")}},
+	{"ParsePasswordModifyResult", "\x30\x05\x80\x03new", control.PasswordModifyResult{Generated: []byte("new")}},
 
 	{"ParseCancel", "\x30\x03\x02\x01\x07", control.Cancel{ID: 7}},
 
@@ -260,6 +262,8 @@ func TestEncode(t *testing.T) {
 		{control.SyncIDSet{Deletes: true}, "\xa3\x05\x01\x01\xff\x31\x00"},
 		{control.EntryChange{Type: control.ChangeAdd}, "\x30\x03\x0a\x01\x01"},
 		{control.EntryChange{Type: control.ChangeModDN, PreviousDN: "o=x"}, "\x30\x08\x0a\x01\x08\x04\x03o=x"},
+		{control.SortRequest{Keys: []control.SortKey{{Attribute: "cn", Rule: "x", Reverse: true}, {Attribute: "sn"}}}, "\x30\x12\x30\x0a\x04\x02cn\x80\x01x\x81\x01\xff\x30\x04\x04\x02sn"},
+		{control.PasswordModify{Identity: new("u"), Old: []byte("o"), New: []byte("n")}, "\x30\x09\x80\x01u\x81\x01o\x82\x01n"},
 		{control.PasswordModifyResult{Generated: []byte("new")}, "\x30\x05\x80\x03new"},
 		{control.Explained{Plan: "p\n", Candidates: 3, Indexes: []string{"cn go"}, Microseconds: 300},
 			"\x30\x1a\x04\x02p\n\x02\x01\x03\x02\x01\x00\x30\x07\x04\x05cn go\x02\x01\x00\x02\x02\x01\x2c"},
@@ -343,4 +347,12 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAssertEqual checks the assertion that clients in this process send.
+func TestAssertEqual(t *testing.T) {
+	a, err := control.ParseAssertion(control.AssertEqual("entryCSN", "x*)"))
+	if err != nil || a.Filter.String() != `(entryCSN=x\2a\29)` {
+		t.Errorf("%v, %v", a.Filter, err)
+	}
 }

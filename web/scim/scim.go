@@ -3,7 +3,6 @@
 package scim
 
 import (
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
@@ -34,10 +33,8 @@ type Options struct {
 	Member                string   // attribute that has a group's members as DNs; "": there are no groups
 	Attributes            []string // NAME=ATTRIBUTE: changes of the mapping of User
 
-	// Origin returns the address of the server as the client of a request knows it, such as https://example.com.
-	// Nil: as the request says.
-	Origin func(*http.Request) string
-	Sent   func() *x509.Certificate // as in web.Channel
+	// Channel returns the connection of a request; nil: web.Channel without a certificate.
+	Channel func(*http.Request) web.Channel
 }
 
 // handler serves SCIM.
@@ -52,6 +49,9 @@ type handler struct {
 
 // New returns a handler of requests below Prefix. It fails if the mapping cannot be used.
 func New(d *directory.Directory, o Options) (http.Handler, error) {
+	if o.Channel == nil {
+		o.Channel = func(q *http.Request) web.Channel { return web.Channel{Request: q} }
+	}
 	all := parseSchemas(schemasText)
 	h := &handler{d: d, o: o, schemas: all, base: o.Base}
 	user := &kind{name: "User", endpoint: "/Users", description: all[0].description, schema: all[0], extension: all[1],
@@ -194,7 +194,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 }
 
 func (h *handler) answer(w http.ResponseWriter, q *http.Request) (*answer, error) {
-	s := h.d.NewSession(web.Channel{Request: q, Sent: h.o.Sent})
+	s := h.d.NewSession(h.o.Channel(q))
 	defer s.Close()
 	c := &client{Client: web.Client{Session: s}, h: h, ctx: q.Context()}
 	if err := c.authenticate(q); err != nil {
@@ -208,14 +208,12 @@ func (h *handler) answer(w http.ResponseWriter, q *http.Request) (*answer, error
 		return nil, invalid("invalidSyntax", "the body cannot be read: %v", err)
 	}
 	return c.serve(&request{method: q.Method, path: strings.TrimPrefix(q.URL.Path, Prefix), query: q.URL.Query(), body: body,
-		origin: h.origin(q) + Prefix, match: q.Header.Get("If-Match"), noneMatch: q.Header.Get("If-None-Match")})
+		origin: origin(q) + Prefix, match: q.Header.Get("If-Match"), noneMatch: q.Header.Get("If-None-Match")})
 }
 
-func (h *handler) origin(q *http.Request) string {
-	switch {
-	case h.o.Origin != nil:
-		return h.o.Origin(q)
-	case q.TLS != nil:
+// origin returns the address of the server as the client of a request knows it, such as https://example.com.
+func origin(q *http.Request) string {
+	if q.TLS != nil {
 		return "https://" + q.Host
 	}
 	return "http://" + q.Host

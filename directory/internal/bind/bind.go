@@ -65,16 +65,16 @@ func boundBy(r *op.Bind) string {
 // refuseBind returns the error for wrong credentials if an identity may not bind on this
 // connection.
 func refuseBind(ctx context.Context, req *request.Request, who *settings.Identity) error {
-	may, err := mayBind(ctx, req, who)
+	may, err := MayBind(ctx, req, who)
 	if err == nil && !may {
 		err = accountcheck.AsWrong(ctx, req)
 	}
 	return err
 }
 
-// mayBind reports whether the access rules let an identity bind on this connection. Rules
+// MayBind reports whether the access rules let an identity bind on this connection. Rules
 // apply to entries, so an identity without an entry may bind.
-func mayBind(ctx context.Context, req *request.Request, who *settings.Identity) (bool, error) {
+func MayBind(ctx context.Context, req *request.Request, who *settings.Identity) (bool, error) {
 	if who.IsAdmin() || !who.HasEntry() {
 		return true, nil
 	}
@@ -163,7 +163,7 @@ func admitted(ctx context.Context, req *request.Request, a *accountcheck.Account
 	switch v {
 	case account.Right:
 		a.Who.Bound = mechanism
-		may, err := mayBind(ctx, req, a.Who)
+		may, err := MayBind(ctx, req, a.Who)
 		switch {
 		case err != nil:
 			return err

@@ -194,7 +194,8 @@ func named(ctx context.Context, req *request.Request, name string) (*settings.Id
 }
 
 func usablePlain(req *request.Request) error {
-	if auth.Confidential(req.Session.Channel) || req.Server.Settings().PlainInClear && !password.InClear(req) {
+	c := req.Session.Channel
+	if auth.Confidential(c) || (req.Server.Settings().PlainInClear || auth.ChoosesPlain(c)) && !password.InClear(req) {
 		return nil
 	}
 	return password.ErrClear

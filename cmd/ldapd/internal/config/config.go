@@ -57,6 +57,7 @@ type Config struct {
 	Slow             time.Duration // zero means that no operation is logged as slow
 	GracePeriod      time.Duration
 	Status           string // URL of the status listener, or "" for none
+	Console          Console
 	Trace            Trace
 	People           People
 	SCIM             []string // NAME=ATTRIBUTE: see scim.Options
@@ -98,6 +99,13 @@ const SelfSigned = "self-signed"
 type Trace struct {
 	Endpoint string  // without a slash at its end
 	Ratio    float64 // share of operations that are traced, from 0 to 1
+}
+
+// Console describes the pages for administrators and people. If Listen is empty, there are none.
+type Console struct {
+	Listen        []string // http://HOST:PORT, https://HOST:PORT
+	Names         []string // hosts that clients may name besides
+	Idle, Session time.Duration
 }
 
 // Archive describes a second place for the data of an embedded store. If Place is nil,
@@ -241,6 +249,7 @@ func (r *reader) config() *Config {
 		},
 		Slow:        r.duration("log.slow"),
 		Status:      r.statusURL("status.listen"),
+		Console:     r.console(),
 		Trace:       r.traces(),
 		GracePeriod: r.duration("grace-period"),
 		People:      r.people(),

@@ -71,6 +71,20 @@ limits:
 	}
 }
 
+// TestConsole checks where pages may be served without TLS.
+func TestConsole(t *testing.T) {
+	for _, yaml := range []string{
+		"console:\n  listen: [ 'http://127.0.0.1:1', 'http://[::1]:2', 'http://localhost:3' ]\n",
+		"proxies: 10.0.0.0/8\nconsole:\n  listen: http://0.0.0.0:80\n",
+		"tls:\n  certificate: c\n  key: k\nconsole:\n  listen: https://0.0.0.0:8443\n",
+	} {
+		c, err := Load(Sources{File: write(t, "c.yaml", yaml)})
+		if err != nil || len(c.Console.Listen) == 0 || c.Console.Idle != 30*time.Minute || c.Console.Session != 8*time.Hour {
+			t.Errorf("%s: %+v, %v", yaml, c.Console, err)
+		}
+	}
+}
+
 // TestPrintIsAFile checks that the output of Print is a configuration file with the
 // same values.
 func TestPrintIsAFile(t *testing.T) {
@@ -163,6 +177,11 @@ func TestMistakes(t *testing.T) {
 		{env: "LDAPD_PROXIES=all", want: `LDAPD_PROXIES: proxies: "all" is not a network`},
 		{env: "LDAPD_TLS_MIN_VERSION=1.1", want: `LDAPD_TLS_MIN_VERSION: tls.min-version: "1.1" is none of`},
 		{env: "LDAPD_LISTEN=ldaps://:636", want: `LDAPD_LISTEN: listen: ldaps needs tls.certificate`},
+		{env: "LDAPD_CONSOLE_LISTEN=http://127.0.0.1", want: `LDAPD_CONSOLE_LISTEN: console.listen: "http://127.0.0.1" is not http://HOST:PORT`},
+		{env: "LDAPD_CONSOLE_LISTEN=http://127.0.0.1:1/x", want: `console.listen: "http://127.0.0.1:1/x" is not`},
+		{env: "LDAPD_CONSOLE_LISTEN=http://0.0.0.0:8080", want: `"http://0.0.0.0:8080" would send passwords in clear`},
+		{env: "LDAPD_CONSOLE_LISTEN=https://0.0.0.0:8443", want: `console.listen: https needs tls.certificate`},
+		{yaml: "console:\n  listen: http://localhost:8080\n  idle: 5s\n", want: `c.yaml:3: console.idle: "5s" is less than a minute`},
 		{flag: "loud", want: `--log-level: log.level: "loud" is none of`},
 	} {
 		s := Sources{}

@@ -52,7 +52,7 @@ var Keys = []Key{
 	{Name: "tls.client-certificates", Default: "none", Help: "`WHAT` is asked of clients: none, request (a valid certificate or none) or require"},
 	{Name: "tls.client-ca", Help: "`FILE` with the CAs that sign clients' certificates, in PEM"},
 	{Name: "tls.client-crl", Help: "`FILE` with the revocation lists of these CAs, in PEM; a certificate is refused if there is no current list of its CA; read again when it changes"},
-	{Name: "proxies", List: true, Help: "`NETWORK`, such as 10.0.0.0/8, whose connections begin with a PROXY header"},
+	{Name: "proxies", List: true, Help: "`NETWORK`, such as 10.0.0.0/8, whose LDAP connections begin with a PROXY header, and which alone may connect to the console over http, with X-Forwarded-For"},
 	{Name: "passwords.require-tls", Reload: true, Default: "remote", Help: "`WHO` must use TLS or ldapi to send passwords in clear: remote (clients on other machines), true (everyone) or false (nobody)"},
 	{Name: "passwords.known", Reload: true, Help: "`FILE` with the known passwords that the demand unlisted of password policies forbids (see ldapd known-passwords); read again when it changes"},
 	{Name: "passwords.upgrade", Reload: true, Default: "false", Help: "`BOOL`: after a bind, store the password again if it is stored in clear, in a fast scheme or without SCRAM keys"},
@@ -126,6 +126,10 @@ var Keys = []Key{
 	{Name: "test.clock", Default: "0s", Test: true, Help: "for tests only: `TIME`, perhaps negative, by which this server's clock is put forward for what it commits"},
 	{Name: "log.slow", Reload: true, Default: "1s", Help: "`TIME` from which an operation counts as slow and is logged with its plan, 0 for none"},
 	{Name: "status.listen", Help: "`URL`, http://HOST:PORT, for /metrics, /live, /ready and /servers; these pages name no entries"},
+	{Name: "console.listen", List: true, Help: "`URL`, http://HOST:PORT or https://HOST:PORT, of the pages for administrators and people; http only on loopback addresses or behind proxies; without it there are no pages"},
+	{Name: "console.names", List: true, Help: "`HOST` by which browsers call the console, besides those of console.listen and of the certificate"},
+	{Name: "console.idle", Default: "30m", Help: "`TIME` without a request after which one must log in again"},
+	{Name: "console.session", Default: "8h", Help: "`TIME` after which one must log in again in any case"},
 	{Name: "trace.endpoint", Help: "`URL`, such as http://127.0.0.1:4318, of a collector that receives traces by OTLP over HTTP"},
 	{Name: "trace.ratio", Default: "0.01", Help: "`RATIO` of operations to trace, from 0 to 1; slow and failed ones are always sent"},
 }
@@ -173,6 +177,32 @@ func (r *reader) statusURL(key string) string {
 		r.fail(key, "%q is not http://HOST:PORT", s)
 	}
 	return s
+}
+
+// console reads where pages are served.
+func (r *reader) console() Console {
+	c := Console{Names: r.ko.Strings("console.names"), Idle: r.duration("console.idle"), Session: r.duration("console.session")}
+	c.Listen = r.list("console.listen", func(s string) error {
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Port() == "" || s != u.Scheme+"://"+u.Host {
+			return fmt.Errorf("%q is not http://HOST:PORT or https://HOST:PORT", s)
+		}
+		ip, err := netip.ParseAddr(u.Hostname())
+		isHere := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+		switch {
+		case u.Scheme == "https" && r.text("tls.certificate") == "":
+			return fmt.Errorf("https needs tls.certificate and tls.key")
+		case u.Scheme == "http" && !isHere && len(r.ko.Strings("proxies")) == 0:
+			return fmt.Errorf("%q would send passwords in clear: use https, a loopback address, or proxies", s)
+		}
+		return nil
+	})
+	for _, key := range []string{"console.idle", "console.session"} {
+		if r.duration(key) < time.Minute && len(c.Listen) > 0 {
+			r.fail(key, "%q is less than a minute", r.text(key))
+		}
+	}
+	return c
 }
 
 // traces reads where traces are sent.

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/certs"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
+	"github.com/seed-4dac0d86/ldapd/web"
 )
 
 // The type listeners has the sockets to which clients connect. It is opened before the
@@ -18,6 +19,7 @@ import (
 type listeners struct {
 	listeners []*server.Listener
 	options   server.Options
+	console   *web.Server  // nil: no pages are served
 	files     *certs.Store // TLS certificates; nil without TLS
 	stop      func()       // ends background work
 }
@@ -37,7 +39,11 @@ func openFront(c *config.Config, log *slog.Logger) (*listeners, error) {
 		f.files, f.options.TLS = store, store.Config
 		f.stop = inBackground(func(ctx context.Context) { store.Watch(ctx, lookAtFiles) })
 	}
-	if err := f.listen(c); err != nil {
+	err := f.listen(c)
+	if err == nil {
+		err = f.openConsole(c, log)
+	}
+	if err != nil {
 		f.close()
 		return nil, err
 	}
@@ -47,6 +53,9 @@ func openFront(c *config.Config, log *slog.Logger) (*listeners, error) {
 func (f *listeners) close() {
 	for _, l := range f.listeners {
 		l.Close() // after normal serving, l is closed already
+	}
+	if f.console != nil {
+		f.console.Close(context.Background())
 	}
 	f.stop()
 }

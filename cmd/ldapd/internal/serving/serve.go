@@ -55,7 +55,7 @@ func serveOnce(ctx context.Context, m *cli.Main, c *config.Config, use cli.Mode,
 	s := &serving{Main: m, config: c, log: m.Logger(c), use: use, jobs: jobs, restart: restart, hangups: signals}
 	for _, start := range []part{
 		s.listen, s.monitor, s.openStore, s.archive, s.follow, s.openDirectory,
-		s.warm, s.keepViews, s.returnMemory, s.letStart, s.doJobs, s.publish,
+		s.warm, s.keepViews, s.returnMemory, s.letStart, s.doJobs, s.publish, s.showConsole,
 	} {
 		stop, err := start(ctx)
 		if err != nil {
@@ -234,8 +234,11 @@ func (s *serving) answer(ctx context.Context) error {
 		go func() { failed <- srv.Serve(l) }()
 	}
 	urls := s.front.urls()
-	s.log.Info("serving", "store", s.config.Store, "urls", strings.Join(urls, " "), "status", s.watch.url())
+	s.log.Info("serving", "store", s.config.Store, "urls", strings.Join(urls, " "), "status", s.watch.url(), "console", strings.Join(s.front.consoleURLs(), " "))
 	fmt.Fprintln(s.Stdout, "ready", strings.Join(urls, " "))
+	if s.front.console != nil {
+		fmt.Fprintln(s.Stdout, "console", strings.Join(s.front.consoleURLs(), " "))
+	}
 	manager := &supervisor{health: s.watch.health, log: s.log}
 	stopSigns := inBackground(func(ctx context.Context) { manager.ready(ctx, urls) })
 

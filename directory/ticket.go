@@ -1,0 +1,208 @@
+package directory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/bind"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
+	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
+)
+
+// ErrTicket refuses a ticket that is over, altered, of another store, or of an account that is gone,
+// may not bind here or has another password since.
+var ErrTicket = errors.New("the ticket is over or no longer valid: bind again")
+
+// A ticket says who is bound. It is sealed as a JWE (RFC 7516: dir, A256GCM), with a key that is derived
+// from the secret of the store, so that every server of the store can open it, and nobody else.
+type ticket struct {
+	Entry    string `json:"entry,omitempty"` // entryUUID; "": the administrator
+	Password []byte `json:"password"`        // digest of the stored password
+	Bound    string `json:"bound"`           // the mechanism of the bind
+	Reset    bool   `json:"reset,omitempty"` // the password must be changed before anything else
+	Since    int64  `json:"since"`           // when the bind was, in Unix seconds
+	Until    int64  `json:"until"`           // when the ticket ends
+}
+
+// resumed is an identity that Resume has bound, and its ticket.
+type resumed struct {
+	who    *settings.Identity
+	ticket ticket
+}
+
+// Ticket returns a text with which [Directory.Resume] binds another session as this session is
+// bound, at any server of the store, until the given time or until the password changes. Ticket fails
+// if the session is anonymous, or bound as an identity without an entry.
+func (s *Session) Ticket(ctx context.Context, until time.Time) (string, error) {
+	who := s.s.Who.Load()
+	switch {
+	case who == nil:
+		return "", errors.New("the session is anonymous: bind first")
+	case !who.Admin && !who.HasEntry():
+		return "", errors.New("the session's identity has no entry, so there is no ticket for it")
+	}
+	t := s.resumed.ticket
+	if s.resumed.who != who {
+		s.d.server.Background.Wait() // perhaps the bind stores the password in another form
+		var err error
+		t = ticket{Bound: who.Bound, Reset: who.Reset.Load(), Since: time.Now().Unix()}
+		if !who.Admin {
+			t.Entry = who.ID.String()
+		}
+		if t.Password, err = s.passwordOf(ctx, who); err != nil {
+			return "", err
+		}
+	}
+	t.Until = until.Unix()
+	return s.d.seal(t)
+}
+
+// Resumed returns the time of the bind that a session's ticket is from, and when the ticket ends. It
+// returns zero times unless Resume has bound the session.
+func (s *Session) Resumed() (since, until time.Time) {
+	if s.resumed.who == nil || s.resumed.who != s.s.Who.Load() {
+		return since, until
+	}
+	return time.Unix(s.resumed.ticket.Since, 0), time.Unix(s.resumed.ticket.Until, 0)
+}
+
+// Resume begins a session that is bound as the session was that the ticket is of. It fails with
+// ErrTicket if the ticket is not valid, and with another error if it cannot find out.
+func (d *Directory) Resume(ctx context.Context, c auth.Channel, sealed string) (*Session, error) {
+	t, err := d.unseal(sealed)
+	if err != nil || time.Now().Unix() >= t.Until {
+		return nil, ErrTicket
+	}
+	s := d.NewSession(c)
+	if err := s.resume(ctx, t); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// resume binds the session by a ticket that has not ended.
+func (s *Session) resume(ctx context.Context, t ticket) error {
+	req := s.reading()
+	defer req.Snapshot.Close()
+	who := &settings.Identity{Name: dn.NewName(s.d.Admin()), Admin: true, Bound: t.Bound}
+	if t.Entry != "" {
+		id, err := entry.ParseID(t.Entry)
+		if err != nil {
+			return ErrTicket
+		}
+		if e, err := req.Snapshot.Entry(ctx, id, false); err != nil || e == nil {
+			return cmp.Or(err, ErrTicket)
+		}
+		name, err := req.Snapshot.Name(ctx, id)
+		if err != nil {
+			return err
+		}
+		who = &settings.Identity{Name: name, ID: id, Bound: t.Bound}
+	}
+	password, err := digest(ctx, req, who)
+	if err != nil {
+		return err
+	}
+	if !hmac.Equal(password, t.Password) || who.Admin && s.d.server.Settings().AdminKey == "" {
+		return ErrTicket
+	}
+	if may, err := bind.MayBind(ctx, req, who); err != nil || !may {
+		return cmp.Or(err, ErrTicket)
+	}
+	who.Reset.Store(t.Reset)
+	s.s.Who.Store(who)
+	s.resumed = resumed{who, t}
+	return nil
+}
+
+// reading returns a request of the session that reads the newest state, which the caller must close.
+func (s *Session) reading() *request.Request {
+	req := request.New(s.d.server)
+	req.Begin(s.s, 0)
+	req.Now()
+	return req
+}
+
+func (s *Session) passwordOf(ctx context.Context, who *settings.Identity) ([]byte, error) {
+	req := s.reading()
+	defer req.Snapshot.Close()
+	return digest(ctx, req, who)
+}
+
+// digest returns a digest of an identity's password as it is stored. The digest of an account without
+// a password is the one of no values.
+func digest(ctx context.Context, req *request.Request, who *settings.Identity) ([]byte, error) {
+	set := req.Server.Settings()
+	stored := [][]byte{[]byte(set.AdminKey), []byte(set.AdminPassword)}
+	if !who.Admin {
+		stored = nil
+		secrets, err := req.Snapshot.Secrets(ctx, who.ID)
+		if err != nil {
+			return nil, err
+		}
+		for i := range secrets {
+			if t := secrets[i].Type; t == req.Known.UserPassword || t == req.Known.AuthPassword {
+				stored = append(stored, secrets[i].Values...)
+			}
+		}
+		slices.SortFunc(stored, bytes.Compare)
+	}
+	mac := hmac.New(sha256.New, keyFor(req.Server, "password in a ticket"))
+	for _, v := range stored {
+		mac.Write(binary.AppendUvarint(nil, uint64(len(v))))
+		mac.Write(v)
+	}
+	return mac.Sum(nil), nil
+}
+
+// keyFor derives a key from the secret of the store.
+func keyFor(s *request.Server, use string) []byte {
+	key, err := hkdf.Key(sha256.New, s.Settings().Secret, nil, "ldapd "+use, 32)
+	if err != nil {
+		panic(err) // 32 octets are few enough
+	}
+	return key
+}
+
+func (d *Directory) seal(t ticket) (string, error) {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return "", err
+	}
+	e, err := jose.NewEncrypter(jose.A256GCM, jose.Recipient{Algorithm: jose.DIRECT, Key: keyFor(d.server, "ticket")}, nil)
+	if err != nil {
+		return "", err
+	}
+	sealed, err := e.Encrypt(text)
+	if err != nil {
+		return "", err
+	}
+	return sealed.CompactSerialize()
+}
+
+func (d *Directory) unseal(sealed string) (t ticket, err error) {
+	x, err := jose.ParseEncryptedCompact(sealed, []jose.KeyAlgorithm{jose.DIRECT}, []jose.ContentEncryption{jose.A256GCM})
+	if err != nil {
+		return t, err
+	}
+	text, err := x.Decrypt(keyFor(d.server, "ticket"))
+	if err != nil {
+		return t, err
+	}
+	return t, json.Unmarshal(text, &t)
+}

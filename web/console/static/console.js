@@ -1,0 +1,46 @@
+// What pages do more with script. Without it, every link and form works as well.
+"use strict";
+
+// Copy the text of an element.
+for (const button of document.querySelectorAll("button[data-copy]")) {
+  if (!navigator.clipboard) break;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+}
+
+// Opening an entry's children by the triangle: the link in the same line leads to the entry.
+document.addEventListener("htmx:after:swap", (event) => {
+  const target = event.detail?.ctx?.target;
+  if (target?.matches?.("li.more")) document.querySelector(".tree li.more a")?.focus();
+});
+
+// Keys: / searches, g t opens the tree, ? shows help of the search page.
+let before = "";
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+  if (event.key === "/") {
+    const quick = document.getElementById("q") ?? document.getElementById("quick");
+    if (quick) { event.preventDefault(); quick.focus(); }
+  } else if (before === "g" && event.key === "t") {
+    location.href = "/tree";
+  } else if (event.key === "?") {
+    location.href = "/search";
+  }
+  before = event.key;
+});
+
+// A menu closes when one leaves it.
+document.addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll("details.menu[open], form.time details[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  const menu = document.querySelector("details.menu[open]");
+  if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
+});
