@@ -90,6 +90,11 @@ type Test struct {
 	test   func([]byte) bool // the method Holds as a func value, which is allocated only once
 }
 
+// IsValue reports whether the Test asks for one value of one type, by the value's key.
+func (t *Test) IsValue() bool {
+	return t.Op == TestEqual && t.ByKey && len(t.Types) == 1 && !t.DNAttrs && t.place == nil
+}
+
 // A Source provides the values of an entry to filters.
 type Source interface {
 	// Has reports whether the entry has a value of exactly the type t, and not only of a

@@ -102,8 +102,8 @@ func TestVersionsCostReadsNothing(t *testing.T) {
 
 var largeGroup = flag.Int("members", 100_000, "members of the large group of TestMembersCostNothing")
 
-// TestMembersCostNothing checks that adding a member to a large group, or comparing one,
-// touches about as many keys as in a group of 1,000 members.
+// TestMembersCostNothing checks that adding a member to a large group, comparing one, or asking for one
+// in the filter of a search of the group touches about as many keys as in a group of 1,000 members.
 func TestMembersCostNothing(t *testing.T) {
 	t.Parallel()
 	// The cache has room to record that an entry is wide (see state.MaxColumns), but not for
@@ -111,7 +111,7 @@ func TestMembersCostNothing(t *testing.T) {
 	c := newCounted(t, 1<<20)
 	sizes := map[string]int{"small": 1000, "large": *largeGroup}
 	member := func(i int) string { return fmt.Sprintf("uid=u%07d,ou=people,dc=example,dc=com", i) }
-	counts := map[string][2]int64{}
+	counts := map[string][3]int64{}
 	for g, n := range sizes {
 		group := "cn=" + g + ",dc=example,dc=com"
 		c.group(group, n, member)
@@ -129,8 +129,29 @@ func TestMembersCostNothing(t *testing.T) {
 				t.Error("the member is not there")
 			}
 		})
-		counts[g] = [2]int64{adding, testing}
+		asking := c.touched(func() {
+			s := state.Newest(c.p)
+			defer s.Close()
+			at, err := s.Find(context.Background(), name(group))
+			must(t, err)
+			for text, want := range map[string]int{
+				"(member=" + member(n+1) + ")": 1, "(member=" + member(n+2) + ")": 0,
+				"(&(objectClass=groupOfNames)(!(member=" + member(n+2) + ")))": 1, "(&(member=" + member(1) + ")(hasSubordinates=FALSE))": 1,
+			} {
+				q := partition.Query{Base: at.ID, Scope: op.BaseObject, Only: []*schema.AttributeType{}, Filter: filter.Resolve(filter.MustParse(text), s.Schema())}
+				found := 0
+				for _, err := range search.Search(context.Background(), s, q) {
+					must(t, err)
+					found++
+				}
+				if found != want {
+					t.Errorf("%s: %d found, want %d", text, found, want)
+				}
+			}
+		})
+		counts[g] = [3]int64{adding, testing, asking}
 	}
+	c.within("asking for a member", counts["small"][2], counts["large"][2])
 	c.within("adding a member", counts["small"][0], counts["large"][0])
 	c.within("testing a member", counts["small"][1], counts["large"][1])
 }

@@ -577,16 +577,22 @@ func (f *finder) within() bool {
 	return false
 }
 
-// matches evaluates the filter on an entry. For an entry with very many values, it reads
-// only the types in the filter.
+// matches evaluates the filter on an entry. For an entry with very many values, it looks values that
+// the filter asks for up by their keys, and otherwise reads only the types in the filter.
 func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, secrets []entry.Attribute, name *dn.Name) (bool, error) {
 	if f.q.Filter == filter.Const(filter.True) {
 		return true, nil
 	}
-	e := it.Entry
+	e, asked := it.Entry, f.q.Filter
 	if e == nil {
 		var err error
-		if e, err = f.s.Wide(ctx, id, filterTypes(f.q.Filter)); err != nil {
+		if asked, err = f.lookUpValues(ctx, id); err != nil {
+			return false, err
+		}
+		if known, is := asked.(filter.Const); is {
+			return filter.Tri(known) == filter.True, nil
+		}
+		if e, err = f.s.Wide(ctx, id, filterTypes(asked)); err != nil {
 			return false, err
 		}
 	}
@@ -598,14 +604,37 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, secre
 		e = &entry.Entry{ID: id, Attributes: append(slices.Clip(e.Attributes), secrets...)}
 	}
 	src := filter.EntrySource{Entry: e}
-	if filter.NeedsValues(f.q.Filter) {
+	if filter.NeedsValues(asked) {
 		parsed, err := name.DN()
 		if err != nil {
 			return false, err
 		}
 		src.Name, src.Stored, src.Schema = parsed, name, f.s.Catalog.Schema
 	}
-	return f.q.Filter.Match(&src) == filter.True, nil
+	return asked.Match(&src) == filter.True, nil
+}
+
+// lookUpValues returns the filter with those tests decided that ask whether a wide entry has a value.
+func (f *finder) lookUpValues(ctx context.Context, id entry.ID) (filter.Resolved, error) {
+	if !f.looked {
+		f.lookForDerived()
+	}
+	var failed error
+	asked := filter.Map(f.q.Filter, func(t *filter.Test) filter.Resolved {
+		if !t.IsValue() {
+			return t
+		}
+		typ := t.Types[0]
+		if typ == f.s.Catalog.EntryUUID || typ.Secret() || slices.Contains(f.derived, typ) || failed != nil {
+			return t
+		}
+		_, held, err := f.s.HoldsKey(ctx, id, typ, t.Options, t.Key)
+		if failed = err; held {
+			return filter.Const(filter.True)
+		}
+		return filter.Const(filter.False)
+	})
+	return asked, failed
 }
 
 // withChildren returns a copy of the entry with the attributes that count subordinates, as

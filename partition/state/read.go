@@ -548,18 +548,29 @@ func (a assertion) testWide(ctx context.Context, s *Snapshot) (has, held bool, e
 		if sub.Equality == nil || sub.Equality.Form != a.typ.Equality.Form {
 			continue
 		}
-		st, err := s.ValuesOf(ctx, a.id, sub)
-		if err != nil {
-			return has, false, err
+		some, held, err := s.HoldsKey(ctx, a.id, sub, a.options, a.key)
+		if has = has || some; held || err != nil {
+			return has, held, err
 		}
-		for _, d := range st.Described {
-			if !entry.HasOptions(d.Options, a.options) {
-				continue
-			}
-			has = true
-			if p, err := d.Find(ctx, s, a.key); err != nil || p != nil {
-				return true, p != nil, err
-			}
+	}
+	return has, false, nil
+}
+
+// HoldsKey reports whether an entry has values of exactly a type under descriptions that contain the
+// options, and whether one of them has the key. It reads the columns that contain keys, and no more of a
+// wide entry than it needs.
+func (s *Snapshot) HoldsKey(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, key []byte) (has, held bool, err error) {
+	st, err := s.ValuesOf(ctx, id, t)
+	if err != nil {
+		return false, false, err
+	}
+	for _, d := range st.Described {
+		if !entry.HasOptions(d.Options, options) {
+			continue
+		}
+		has = true
+		if p, err := d.Find(ctx, s, key); err != nil || p != nil {
+			return true, p != nil, err
 		}
 	}
 	return has, false, nil
