@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/accesscmd"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/apply"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/look"
@@ -82,6 +83,7 @@ func root(m *cli.Main) *cobra.Command {
 	)
 	root.AddCommand(people.Commands(m)...)
 	root.AddCommand(look.Commands(m)...)
+	root.AddCommand(apply.Command(m))
 	return root
 }
 
@@ -91,5 +93,5 @@ var jobs = append(cli.Jobs{
 	viewListJob, viewShowJob, viewRebuildJob, branchJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accountJob, logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
-	migrateJob, compareJob, people.Job, look.Job,
+	migrateJob, compareJob, people.Job, look.Job, apply.Job,
 }, accesscmd.Jobs...)

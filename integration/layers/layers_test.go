@@ -38,7 +38,7 @@ var order = strings.Fields(`
 	web web/console web/scim
 	ldap/server cmd/ldapd/internal/status cmd/ldapd/internal/tracing
 	cmd/ldapd/internal/certs cmd/ldapd/internal/config cmd/ldapd/internal/handoff cmd/ldapd/internal/wallclock
-	cmd/ldapd/internal/cli cmd/ldapd/internal/serving cmd/ldapd/internal/accesscmd cmd/ldapd/internal/remote cmd/ldapd/internal/look cmd/ldapd/internal/people cmd/ldapd
+	cmd/ldapd/internal/cli cmd/ldapd/internal/serving cmd/ldapd/internal/accesscmd cmd/ldapd/internal/remote cmd/ldapd/internal/look cmd/ldapd/internal/apply cmd/ldapd/internal/people cmd/ldapd
 `)
 
 // rooms are the folders at the top, in the same order: a room imports only rooms before it.
@@ -231,9 +231,9 @@ var reserved = map[string]string{
 	"partition/erase":        "cmd/ldapd",
 	"partition/load":         "tools/bulk",
 	"partition/materialized": "cmd/ldapd cmd/ldapd/internal/serving cmd/ldapd/internal/status directory/internal/virtual directory/internal/write",
-	"partition/onlineschema": "cmd/ldapd cmd/ldapd/internal/accesscmd cmd/ldapd/internal/serving directory/internal/write tools/bulk tools/migrate",
+	"partition/onlineschema": "cmd/ldapd cmd/ldapd/internal/accesscmd cmd/ldapd/internal/apply cmd/ldapd/internal/serving directory/internal/write tools/bulk tools/migrate",
 	"partition/usage":        "directory/internal/filterprep",
-	"partition/verify":       "cmd/ldapd cmd/ldapd/internal/cli tools/bulk",
+	"partition/verify":       "cmd/ldapd cmd/ldapd/internal/apply cmd/ldapd/internal/cli tools/bulk",
 }
 
 func mayImport(pkg, name string) bool {

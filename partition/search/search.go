@@ -628,7 +628,7 @@ func (f *finder) lookUpValues(ctx context.Context, id entry.ID) (filter.Resolved
 		if typ == f.s.Catalog.EntryUUID || typ.Secret() || slices.Contains(f.derived, typ) || failed != nil {
 			return t
 		}
-		_, held, err := f.s.HoldsKey(ctx, id, typ, t.Options, t.Key)
+		_, held, err := state.HoldsKey(ctx, f.s, id, typ, t.Options, t.Key)
 		if failed = err; held {
 			return filter.Const(filter.True)
 		}

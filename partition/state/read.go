@@ -548,7 +548,7 @@ func (a assertion) testWide(ctx context.Context, s *Snapshot) (has, held bool, e
 		if sub.Equality == nil || sub.Equality.Form != a.typ.Equality.Form {
 			continue
 		}
-		some, held, err := s.HoldsKey(ctx, a.id, sub, a.options, a.key)
+		some, held, err := HoldsKey(ctx, s, a.id, sub, a.options, a.key)
 		if has = has || some; held || err != nil {
 			return has, held, err
 		}
@@ -559,7 +559,7 @@ func (a assertion) testWide(ctx context.Context, s *Snapshot) (has, held bool, e
 // HoldsKey reports whether an entry has values of exactly a type under descriptions that contain the
 // options, and whether one of them has the key. It reads the columns that contain keys, and no more of a
 // wide entry than it needs.
-func (s *Snapshot) HoldsKey(ctx context.Context, id entry.ID, t *schema.AttributeType, options string, key []byte) (has, held bool, err error) {
+func HoldsKey(ctx context.Context, s *Snapshot, id entry.ID, t *schema.AttributeType, options string, key []byte) (has, held bool, err error) {
 	st, err := s.ValuesOf(ctx, id, t)
 	if err != nil {
 		return false, false, err
