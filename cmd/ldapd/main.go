@@ -83,7 +83,7 @@ func root(m *cli.Main) *cobra.Command {
 	)
 	root.AddCommand(people.Commands(m)...)
 	root.AddCommand(look.Commands(m)...)
-	root.AddCommand(apply.Command(m))
+	root.AddCommand(apply.Command(m), apply.SuffixCommand(m))
 	return root
 }
 
@@ -93,5 +93,5 @@ var jobs = append(cli.Jobs{
 	viewListJob, viewShowJob, viewRebuildJob, branchJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accountJob, logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
-	migrateJob, compareJob, people.Job, look.Job, apply.Job,
+	migrateJob, compareJob, people.Job, look.Job, apply.Job, apply.SuffixJob,
 }, accesscmd.Jobs...)

@@ -38,6 +38,7 @@ func Command(m *cli.Main) *cobra.Command {
 there. With --dry-run, only print it. What the file does not list stays as it is: nothing is ever
 deleted, except values and attributes of listed attributes. "-" means standard input.
 
+  suffixes: ["cn=views"]
   indexes: [mail, "title:row"]
   unique: [{attribute: uid}, {attribute: mail, base: "ou=people,dc=example,dc=com"}]
   references: [{attribute: member, mustExist: true}]
@@ -91,7 +92,7 @@ type applier struct {
 
 // A change is a change in JSON.
 type change struct {
-	What   string `json:"what"` // index, unique, reference, entry or rule
+	What   string `json:"what"` // suffix, index, unique, reference, entry or rule
 	Name   string `json:"name"`
 	Change string `json:"change"`
 }
@@ -109,7 +110,7 @@ func apply(ctx context.Context, w *cli.Work, a arguments) error {
 	}
 	defer stop()
 	x := &applier{w, a, conn, map[string]bool{}}
-	for _, step := range []func(context.Context, *file) error{x.indexes, x.entries, x.unique, x.references, x.rules} {
+	for _, step := range []func(context.Context, *file) error{x.suffixes, x.indexes, x.entries, x.unique, x.references, x.rules} {
 		if err := step(ctx, f); err != nil {
 			return err
 		}
@@ -130,6 +131,25 @@ func (x *applier) attribute(name string) (*schema.AttributeType, error) {
 		return nil, fmt.Errorf("%s: attribute %q is not in the schema", x.File, name)
 	}
 	return t, nil
+}
+
+// suffixes adds naming contexts that are missing.
+func (x *applier) suffixes(ctx context.Context, f *file) error {
+	for _, name := range f.Suffixes {
+		if slices.ContainsFunc(x.Config().Suffixes, func(have string) bool { return sameName(x.Work, have, name) }) {
+			continue
+		}
+		make, err := x.say("suffix", name, "add")
+		if err != nil {
+			return err
+		}
+		if make {
+			if err := onlineschema.AddSuffixes(ctx, x.Partition, []string{name}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // indexes builds indexes that are missing or have another layout than a given one.
@@ -204,12 +224,25 @@ func (x *applier) unique(ctx context.Context, f *file) error {
 // isNew reports whether a dry run would add the entry.
 func (x *applier) isNew(name dn.DN) bool { return x.DryRun && x.new[x.normal(name)] }
 
-func (x *applier) normal(name dn.DN) string {
-	n, err := name.Normalize(x.Schema())
+func (x *applier) normal(name dn.DN) string { return normal(x.Work, name) }
+
+// normal returns the same text for equal names.
+func normal(w *cli.Work, name dn.DN) string {
+	n, err := name.Normalize(w.Schema())
 	if err != nil {
 		return name.String()
 	}
 	return fmt.Sprintf("%q", n)
+}
+
+// sameName reports whether two texts are the same name.
+func sameName(w *cli.Work, a, b string) bool {
+	x, err := dn.Parse(a)
+	if err != nil {
+		return false
+	}
+	y, err := dn.Parse(b)
+	return err == nil && normal(w, x) == normal(w, y)
 }
 
 func (x *applier) references(ctx context.Context, f *file) error {

@@ -16,6 +16,7 @@ import (
 
 // A file says what a directory must have. It says nothing about anything else, which stays as it is.
 type file struct {
+	Suffixes   []string    `yaml:"suffixes"`
 	Indexes    []string    `yaml:"indexes"` // ATTR or ATTR:LAYOUT
 	Unique     []unique    `yaml:"unique"`
 	References []reference `yaml:"references"`
