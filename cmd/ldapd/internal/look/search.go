@@ -169,10 +169,18 @@ func (q *query) do(ctx context.Context, conn *ldap.Conn, out io.Writer) error {
 		return err
 	}
 	p := &printer{q: q, out: out, counts: map[string]int{}}
+	var none []error
 	for _, base := range bases {
-		if err := q.search(ctx, conn, base, p); err != nil {
+		err := q.search(ctx, conn, base, p)
+		switch {
+		case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject):
+			none = append(none, err) // perhaps a naming context whose entry has not been added, or not yet then
+		case err != nil:
 			return err
 		}
+	}
+	if len(none) == len(bases) {
+		return none[0]
 	}
 	return p.end()
 }
