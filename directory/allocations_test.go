@@ -28,7 +28,7 @@ func TestAllocations(t *testing.T) {
 		{"compare", 5, func(id string, i int) op.Request {
 			return &op.Compare{Name: name(id), Description: "departmentNumber", Value: []byte(fmt.Sprint(i % 100))}
 		}},
-		{"bind", 17, func(id string, _ int) op.Request {
+		{"bind", 8, func(id string, _ int) op.Request {
 			return &op.Bind{Version: 3, Name: name(id), Password: []byte("secret")}
 		}},
 	} {

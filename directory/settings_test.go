@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
@@ -88,4 +89,38 @@ func TestEmptyPassword(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAdminWithAnEntry checks whom a name binds that is an entry's, before, while and after it is the
+// administrator's, also if the state remembers the name, and if the entry is renamed.
+func TestAdminWithAnEntry(t *testing.T) {
+	d := newUsers(t, directory.Options{})
+	served := newDirectory(t, directory.PartitionOf(d), directory.Options{})
+	binds := func(password string, want op.Code) {
+		t.Helper()
+		for range 3 {
+			if code := codeOf(t, served.NewSession(nil), &op.Bind{Version: 3, Name: annDN, Password: []byte(password)}); code != want {
+				t.Errorf("with %q: %v, want %v", password, code, want)
+			}
+		}
+	}
+	configure := func(o directory.Options) {
+		t.Helper()
+		if err := served.Reconfigure(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	binds("ann", op.Success)
+	configure(directory.Options{Admin: strings.ToUpper(annDN), AdminPassword: "other"})
+	binds("ann", op.InvalidCredentials)
+	binds("other", op.Success)
+	configure(directory.Options{Admin: admin, AdminPassword: adminPassword})
+	binds("other", op.InvalidCredentials)
+	binds("ann", op.Success)
+	s := served.NewSession(nil)
+	serve(t, s, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
+	serve(t, s, &op.ModifyDN{Name: annDN, NewRDN: "uid=anna", DeleteOldRDN: true})
+	binds("ann", op.InvalidCredentials)
+	serve(t, s, &op.ModifyDN{Name: strings.Replace(annDN, "ann", "anna", 1), NewRDN: "uid=ann", DeleteOldRDN: true})
+	binds("ann", op.Success)
 }

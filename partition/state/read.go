@@ -587,6 +587,16 @@ func RecallBase(s *Snapshot, scope op.Scope, name string) (Located, bool) {
 	return s.recall(cache.BaseKey(scope, name))
 }
 
+// RecallBelow is Recall for a name that was passed to RememberBelow with the same id, which no entry has.
+func RecallBelow(s *Snapshot, id entry.ID, name string) (Located, bool) {
+	return s.recall(cache.NameKey{Parent: id, Name: name})
+}
+
+// RememberBelow is Remember for a use of its own, which the id stands for.
+func RememberBelow(s *Snapshot, id entry.ID, name string, at Located) {
+	s.rememberName(cache.NameKey{Parent: id, Name: name}, at)
+}
+
 // KnowsBase reports whether RecallBase could return an entry in some state.
 func KnowsBase(p *catalog.Partition, scope op.Scope, name string) bool {
 	_, ok := p.Catalog.Load().Cache.Names.GetIfPresent(cache.BaseKey(scope, name))

@@ -118,17 +118,30 @@ func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Id
 	case password.InClear(req):
 		return nil, password.ErrClear
 	}
-	name, err := dn.Parse(r.Name)
-	if err != nil {
-		return nil, op.Errorf(op.InvalidDNSyntax, "%v", err)
-	}
 	s := req.Now()
 	defer s.Close()
-	who, err := identify.Reach(ctx, req, auth.Target{Name: name})
+	who, err := entryOrAdmin(ctx, req, r.Name)
 	if err != nil && !errors.Is(err, identify.ErrNobody) {
 		return nil, err
 	}
 	return verify(ctx, req, who, "simple", r.Name, r.Password)
+}
+
+// entryOrAdmin returns the identity that a name stands for in a simple bind.
+func entryOrAdmin(ctx context.Context, req *request.Request, text string) (*settings.Identity, error) {
+	use := req.Server.Settings().BoundNames
+	if at, ok := state.RecallBelow(req.Snapshot, use, text); ok {
+		return &settings.Identity{Name: at.Name, ID: at.ID}, nil
+	}
+	name, err := dn.Parse(text)
+	if err != nil {
+		return nil, op.Errorf(op.InvalidDNSyntax, "%v", err)
+	}
+	who, err := identify.Reach(ctx, req, auth.Target{Name: name})
+	if err == nil && !who.Admin {
+		state.RememberBelow(req.Snapshot, use, text, partition.Located{ID: who.ID, Name: who.Name})
+	}
+	return who, err
 }
 
 // verify returns the given identity if the given password is the identity's password. Three

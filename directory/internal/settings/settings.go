@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"crypto/sha256"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/directory/internal/accesslog"
@@ -10,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // Settings are checked Options with the values derived from them. Settings never change:
@@ -20,6 +22,9 @@ type Settings struct {
 	anonymous *Limits
 	AdminName dn.DN
 	AdminKey  string // "": there is no administrator
+	// BoundNames is the id below which the state remembers names with which entries were bound. It depends
+	// on the administrator's name, which is no entry's in a bind.
+	BoundNames entry.ID
 	// Watchers are all observers: the Observers of the options, and the observers that
 	// the options Metrics, Access and Slow require.
 	Watchers []monitor.Observer
@@ -33,14 +38,21 @@ func New(o Options, s *schema.Schema) (*Settings, error) {
 		return nil, err
 	}
 	set.anonymous = set.findLimits(nil, s)
+	set.BoundNames = boundNames("")
 	if o.Admin == "" || o.AdminPassword == "" {
 		return set, nil
 	}
 	if set.AdminName, set.AdminKey, err = ParseName(o.Admin, s); err != nil {
 		return nil, err
 	}
+	set.BoundNames = boundNames(set.AdminKey)
 	o.Passwords.Expect([]byte(o.AdminPassword))
 	return set, nil
+}
+
+func boundNames(admin string) entry.ID {
+	sum := sha256.Sum256([]byte("bind " + admin))
+	return entry.ID(sum[:len(entry.ID{})])
 }
 
 func watchers(o *Options) []monitor.Observer {
