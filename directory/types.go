@@ -1,13 +1,13 @@
 package directory
 
 import (
-	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
+	"github.com/seed-4dac0d86/ldapd/directory/settings"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 )
 
 type (
-	// Options are the options of a directory. The zero Options are usable.
+	// Options are the options of a directory: go doc shows the fields at [settings.Options]. The zero Options are usable.
 	Options = settings.Options
 	// Limits bound what one operation or one connection may use. Zero means unlimited.
 	Limits = settings.Limits

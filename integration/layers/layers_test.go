@@ -30,7 +30,7 @@ var order = strings.Fields(`
 	partition/erase partition/changestream partition/materialized partition/branch partition
 	partition/history directory/account directory/auth directory/acl tools/aclimport/draft tools/aclimport/aci tools/aclimport/olc tools/aclimport directory/access tools/bulk tools/migrate
 	cmd/ldapd/internal/hasher
-	directory/internal/wellknown directory/internal/accesslog directory/internal/transaction directory/internal/settings directory/internal/judge directory/internal/policies directory/internal/accountlog directory/internal/request
+	directory/internal/wellknown directory/internal/accesslog directory/internal/transaction directory/settings directory/internal/judge directory/internal/policies directory/internal/accountlog directory/internal/request
 	directory/internal/collective directory/internal/membership directory/internal/filterprep directory/internal/identify directory/internal/accountcheck directory/internal/password
 	directory/internal/bind directory/internal/render directory/internal/delivery directory/internal/virtual
 	directory/internal/locate directory/internal/assertion directory/internal/search directory/internal/watch

@@ -8,8 +8,8 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
-	"github.com/seed-4dac0d86/ldapd/directory/internal/settings"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
+	"github.com/seed-4dac0d86/ldapd/directory/settings"
 )
 
 // Session is one client's connection. Requests may run concurrently, except that a Bind
