@@ -19,6 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/look"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/notify"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/people"
 )
 
@@ -83,7 +84,7 @@ func root(m *cli.Main) *cobra.Command {
 	)
 	root.AddCommand(people.Commands(m)...)
 	root.AddCommand(look.Commands(m)...)
-	root.AddCommand(apply.Command(m), apply.SuffixCommand(m))
+	root.AddCommand(apply.Command(m), apply.SuffixCommand(m), notify.Command(m))
 	return root
 }
 
