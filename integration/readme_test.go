@@ -99,7 +99,7 @@ func sampleServer(t *testing.T) (server func(data string) string, printed func()
 		if url != "" {
 			return url
 		}
-		cmd := exec.Command("scripts/run", ldapd(t), data, "ldap://127.0.0.1:0", "dc=example,dc=com")
+		cmd := exec.Command("scripts/run", ldapd(t), data, "ldap://127.0.0.1:0", "dc=example,dc=com", "http://127.0.0.1:0")
 		cmd.Dir = ".."
 		cmd.Env = append(os.Environ(), "LDAPD_ACCESS=staff", "LDAPD_PASSWORD_POLICY=default")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
