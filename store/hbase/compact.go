@@ -248,8 +248,7 @@ func (s *Store) admin(ctx context.Context, server string) (*admin, error) {
 		QueueSize: 1, EffectiveUser: s.target.User, ReadTimeout: timeout,
 		Logger: slog.New(debugOnly{s.conn.log.Handler()}),
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, network, addr)
+			return s.conn.dialer.Dial(ctx, network, addr, func(net.Conn) {})
 		},
 	})}
 	ctx, cancel := context.WithTimeout(ctx, s.conn.timeout)

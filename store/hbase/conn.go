@@ -23,6 +23,8 @@ type conn struct {
 	target  Target
 	timeout time.Duration
 	log     *slog.Logger
+	dialer  *alltime.Dialer
+	zkDial  func(ctx context.Context, network, addr string) (net.Conn, error) // nil without TLS to ZooKeeper
 
 	client   atomic.Pointer[client]
 	watching atomic.Bool     // a goroutine waits until the cluster answers
@@ -41,7 +43,10 @@ type client struct {
 // dial waits until the cluster answers, and returns a conn with a client.
 func dial(ctx context.Context, t Target, o Options) (*conn, error) {
 	life, end := context.WithCancel(context.Background())
-	c := &conn{target: t, timeout: o.Timeout, log: o.Log, life: life, end: end}
+	c := &conn{target: t, timeout: o.Timeout, log: o.Log, dialer: &alltime.Dialer{TLS: o.TLS}, life: life, end: end}
+	if o.TLSZooKeeper {
+		c.zkDial = c.dialZooKeeper
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if err := c.await(ctx); err != nil {
@@ -61,7 +66,7 @@ func dial(ctx context.Context, t Target, o Options) (*conn, error) {
 func (c *conn) await(ctx context.Context) error {
 	pause := 50 * time.Millisecond
 	for {
-		err := probe(ctx, c.target)
+		err := c.probe(ctx)
 		if err == nil {
 			return nil
 		}
@@ -76,6 +81,7 @@ func (c *conn) await(ctx context.Context) error {
 
 func (c *conn) options() []gohbase.Option {
 	return []gohbase.Option{
+		gohbase.ZooKeeperDialer(c.zkDial),
 		gohbase.ZookeeperRoot(c.target.Root),
 		gohbase.ZookeeperTimeout(max(c.timeout, time.Second)),
 		gohbase.EffectiveUser(c.target.User),
@@ -90,7 +96,7 @@ func (c *conn) options() []gohbase.Option {
 }
 
 func (c *conn) newClient() (*client, error) {
-	cl := &client{}
+	cl := &client{lines: lines{dialer: c.dialer}}
 	cl.Client = gohbase.NewClient(c.target.zk(), append(c.options(), gohbase.RegionDialer(cl.lines.dial))...)
 	raw, ok := cl.Client.(gohbase.RPCClient)
 	if !ok {
@@ -109,55 +115,46 @@ func (cl *client) close() {
 // connections of a closed client: if a client is closed while it looks up a region, it
 // continues the look-up and opens another connection.
 type lines struct {
+	dialer *alltime.Dialer
+
 	mu     sync.Mutex
 	closed bool
-	open   map[*line]struct{}
-}
-
-// A line is one connection.
-type line struct {
-	alltime.Conn
-	of *lines
-}
-
-// Close closes the connection and removes the line from its list.
-func (n *line) Close() error {
-	n.of.mu.Lock()
-	delete(n.of.open, n)
-	n.of.mu.Unlock()
-	return n.TCPConn.Close()
+	open   map[net.Conn]struct{}
 }
 
 func (l *lines) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := alltime.Dial(ctx, network, addr)
+	c, err := l.dialer.Dial(ctx, network, addr, l.remove)
 	if err != nil {
 		return nil, err
 	}
-	tcp, ok := c.(alltime.Conn)
-	if !ok {
-		return c, nil
-	}
-	n := &line{tcp, l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		time.AfterFunc(time.Second, func() { n.Close() })
+		time.AfterFunc(time.Second, func() { c.Close() })
 	}
 	if l.open == nil {
-		l.open = map[*line]struct{}{}
+		l.open = map[net.Conn]struct{}{}
 	}
-	l.open[n] = struct{}{}
-	return n, nil
+	l.open[c] = struct{}{}
+	return c, nil
+}
+
+// remove removes a connection that was closed.
+func (l *lines) remove(c net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, c)
 }
 
 func (l *lines) close() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.closed = true
-	for n := range l.open {
-		n.TCPConn.Close()
-	}
+	open := l.open
 	l.open = nil
+	l.mu.Unlock()
+	for c := range open {
+		c.Close()
+	}
 }
 
 func (c *conn) close() {

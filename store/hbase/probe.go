@@ -21,9 +21,10 @@ import (
 // and the region server at that address accepts connections. Otherwise the error states
 // which condition is not met. gohbase itself would retry in the background without giving
 // a reason.
-func probe(ctx context.Context, t Target) error {
+func (c *conn) probe(ctx context.Context) error {
+	t := c.target
 	node := path.Join(t.Root, "meta-region-server")
-	data, err := readNode(ctx, t.Quorum, node)
+	data, err := c.readNode(ctx, node)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return fmt.Errorf("ZooKeeper at %s has no %s: is HBase running, and is zkroot right?", t.zk(), node)
@@ -36,16 +37,31 @@ func probe(ctx context.Context, t Target) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr)
+	line, err := c.dialer.Dial(ctx, "tcp", addr, func(net.Conn) {})
 	if err != nil {
 		return fmt.Errorf("ZooKeeper at %s names a region server that does not answer: %w", t.zk(), err)
 	}
-	return c.Close()
+	return line.Close()
 }
 
-func readNode(ctx context.Context, quorum []string, node string) ([]byte, error) {
-	c, _, err := zk.Connect(quorum, 5*time.Second, zk.WithLogger(silent{}))
+func (c *conn) readNode(ctx context.Context, node string) ([]byte, error) {
+	dial := zk.WithDialer(net.DialTimeout)
+	failed := make(chan error, 1)
+	if c.zkDial != nil {
+		dial = zk.WithDialer(func(network, addr string, timeout time.Duration) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			line, err := c.zkDial(ctx, network, addr)
+			if err != nil {
+				select {
+				case failed <- err:
+				default:
+				}
+			}
+			return line, err
+		})
+	}
+	conn, _, err := zk.Connect(c.target.Quorum, 5*time.Second, zk.WithLogger(silent{}), dial)
 	if err != nil {
 		return nil, err
 	}
@@ -55,14 +71,19 @@ func readNode(ctx context.Context, quorum []string, node string) ([]byte, error)
 	}
 	got := make(chan answer, 1)
 	go func() {
-		data, _, err := c.Get(node)
+		data, _, err := conn.Get(node)
 		got <- answer{data, err}
 	}()
-	defer c.Close() // closing the connection also ends the Get
+	defer conn.Close() // closing the connection also ends the Get
 	select {
 	case a := <-got:
 		return a.data, a.err
 	case <-ctx.Done():
+		select {
+		case err := <-failed:
+			return nil, err
+		default:
+		}
 		return nil, context.Cause(ctx)
 	}
 }

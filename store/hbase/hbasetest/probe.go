@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -43,7 +44,9 @@ func Probe(ctx context.Context, quorum string) error {
 	if err != nil && !strings.Contains(err.Error(), "TableExistsException") {
 		return fmt.Errorf("creating a table: %w", err)
 	}
-	c := gohbase.NewClient(quorum, quiet, gohbase.RegionDialer(alltime.Dial))
+	c := gohbase.NewClient(quorum, quiet, gohbase.RegionDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return (&alltime.Dialer{}).Dial(ctx, network, addr, func(net.Conn) {})
+	}))
 	defer c.Close()
 	put, err := hrpc.NewPutStr(ctx, probeTable, "r", map[string]map[string][]byte{"f": {"q": []byte("v")}})
 	if err != nil {
