@@ -15,12 +15,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // A conn provides a gohbase client, and replaces the client after an outage.
 type conn struct {
 	target  Target
+	user    string // the user name sent to HBase
 	timeout time.Duration
 	log     *slog.Logger
 	dialer  *alltime.Dialer
@@ -42,8 +44,17 @@ type client struct {
 
 // dial waits until the cluster answers, and returns a conn with a client.
 func dial(ctx context.Context, t Target, o Options) (*conn, error) {
+	dialer, user := &alltime.Dialer{TLS: o.TLS}, t.User
+	if o.Kerberos != nil {
+		login, err := gss.New(*o.Kerberos)
+		if err != nil {
+			return nil, fmt.Errorf("hbase: Kerberos: %w", err)
+		}
+		// HBase compares the user of a connection with the whole name of its ticket.
+		dialer.Kerberos, user = login, login.Principal()
+	}
 	life, end := context.WithCancel(context.Background())
-	c := &conn{target: t, timeout: o.Timeout, log: o.Log, dialer: &alltime.Dialer{TLS: o.TLS}, life: life, end: end}
+	c := &conn{target: t, user: user, timeout: o.Timeout, log: o.Log, dialer: dialer, life: life, end: end}
 	if o.TLSZooKeeper {
 		c.zkDial = c.dialZooKeeper
 	}
@@ -84,7 +95,7 @@ func (c *conn) options() []gohbase.Option {
 		gohbase.ZooKeeperDialer(c.zkDial),
 		gohbase.ZookeeperRoot(c.target.Root),
 		gohbase.ZookeeperTimeout(max(c.timeout, time.Second)),
-		gohbase.EffectiveUser(c.target.User),
+		gohbase.EffectiveUser(c.user),
 		gohbase.RegionLookupTimeout(c.timeout),
 		gohbase.RegionReadTimeout(c.timeout),
 		// A queue of size 1 makes gohbase send each call at once. By default, gohbase waits 20

@@ -60,6 +60,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -77,11 +78,16 @@ type Options struct {
 	TLS func() (*tls.Config, error)
 	// TLSZooKeeper says that connections to ZooKeeper have this TLS too.
 	TLSZooKeeper bool
+	// Kerberos authenticates this side and HBase to each other. If it is nil, the user of the URL is a claim.
+	Kerberos *Kerberos
 	// Log receives a message when the cluster stops answering and when it answers again.
 	// At debug level it also receives gohbase's own messages. A nil Log disables all
 	// messages.
 	Log *slog.Logger
 }
+
+// Kerberos has the settings of Kerberos.
+type Kerberos = gss.Options
 
 func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)

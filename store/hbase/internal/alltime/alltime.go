@@ -1,4 +1,4 @@
-// Package alltime connects gohbase to servers of HBase: of HBase 3, and with TLS.
+// Package alltime connects gohbase to servers of HBase: of HBase 3, and with TLS and Kerberos.
 //
 // gohbase sends an empty time range with each Get and Scan that has none, and also with the scans of hbase:meta with
 // which it looks up regions. HBase 2 reads an empty range as all time, but HBase 3 reads it as [0, 0): it finds no

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
 )
 
 // A Dialer connects to servers of HBase. The zero Dialer connects without TLS.
@@ -15,6 +18,8 @@ type Dialer struct {
 	// TLS returns the configuration of a connection, in which the server's name may be missing. If it is nil, connections
 	// have no TLS.
 	TLS func() (*tls.Config, error)
+	// Kerberos authenticates connections. If it is nil, they have simple authentication.
+	Kerberos *gss.Login
 }
 
 // handshake bounds the time from the first octet to a connection that calls can be written to.
@@ -35,7 +40,7 @@ func (d *Dialer) Dial(ctx context.Context, network, addr string, closed func(net
 		c.Close()
 		return nil, fmt.Errorf("%s is no address of TCP", addr)
 	}
-	if d.TLS == nil {
+	if d.TLS == nil && d.Kerberos == nil {
 		return &Conn{tcp, closed}, nil
 	}
 	s, err := d.secure(ctx, tcp, addr, closed)
@@ -47,34 +52,38 @@ func (d *Dialer) Dial(ctx context.Context, network, addr string, closed func(net
 }
 
 func (d *Dialer) secure(ctx context.Context, c net.Conn, addr string, closed func(net.Conn)) (*Secured, error) {
-	c, err := Handshake(ctx, c, d.TLS, addr)
+	host, _, err := net.SplitHostPort(addr)
+	if err == nil && d.TLS != nil {
+		c, err = Handshake(ctx, c, d.TLS, host)
+	}
+	if err == nil && d.Kerberos != nil {
+		c, err = d.Kerberos.Client(ctx, c, host)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return join(c, closed)
+	return join(c, d.Kerberos != nil, closed)
 }
 
-// Handshake begins TLS on a connection to a server. Unless the configuration has the name that the server's certificate
-// must contain, it is the host in addr.
-func Handshake(ctx context.Context, c net.Conn, config func() (*tls.Config, error), addr string) (net.Conn, error) {
+// Handshake begins TLS on a connection to a host. Unless the configuration has the name that the server's certificate
+// must contain, it is the host.
+func Handshake(ctx context.Context, c net.Conn, config func() (*tls.Config, error), host string) (net.Conn, error) {
 	conf, err := config()
 	if err != nil {
 		return nil, err
 	}
 	if conf.ServerName == "" && !conf.InsecureSkipVerify {
 		conf = conf.Clone()
-		if conf.ServerName, _, err = net.SplitHostPort(addr); err != nil {
-			return nil, err
-		}
+		conf.ServerName = host
 	}
 	t := tls.Client(c, conf)
 	if err := t.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("TLS with %s: %w", addr, err)
+		return nil, fmt.Errorf("TLS with %s: %w", host, err)
 	}
 	return t, nil
 }
 
-// A Secured is a connection with TLS.
+// A Secured is a connection with TLS or Kerberos.
 //
 // gohbase writes calls from several goroutines without a lock, and relies on package net to write each of them whole.
 // That works only on sockets: on another connection, net.Buffers writes each buffer by itself. So gohbase writes into one
@@ -86,17 +95,26 @@ type Secured struct {
 	closed        func(net.Conn)
 }
 
-func join(line net.Conn, closed func(net.Conn)) (*Secured, error) {
+func join(line net.Conn, greeted bool, closed func(net.Conn)) (*Secured, error) {
 	near, far, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
 	go func() {
-		copyAll(line, far)
+		if !greeted || skipPreamble(far) {
+			copyAll(line, far)
+		}
 		far.Close()
 		line.Close()
 	}()
 	return &Secured{near, line, closed}, nil
+}
+
+// skipPreamble reads gohbase's preamble, which asks for simple authentication. With Kerberos, another one has been sent.
+func skipPreamble(far net.Conn) bool {
+	b := make([]byte, len(gss.Preamble))
+	_, err := io.ReadFull(far, b)
+	return err == nil && string(b) == gss.Preamble
 }
 
 // copyAll copies to line what was written, in pieces of any size.
