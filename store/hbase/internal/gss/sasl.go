@@ -111,7 +111,7 @@ func (l *Login) choose(offer []byte) (room int, err error) {
 				names = append(names, name)
 			}
 		}
-		return 0, fmt.Errorf("the server offers %q (hbase.rpc.protection), and hbase.kerberos.protection is %s", names, l.o.Protection)
+		return 0, fmt.Errorf("the server offers %q (hbase.rpc.protection), and hbase.kerberos-protection is %s", names, l.o.Protection)
 	}
 	// What a token adds: a header, and with privacy another one, a confounder and a checksum.
 	const overhead = 2*headerSize + 16 + 24

@@ -83,6 +83,12 @@ func New(o Options) (*Login, error) {
 	return l, nil
 }
 
+// Check returns an error if New would.
+func (o Options) Check() error {
+	_, err := New(o)
+	return err
+}
+
 // Principal returns the name that servers know this one by.
 func (l *Login) Principal() string { return l.name + "@" + l.realm }
 
@@ -206,8 +212,8 @@ func (l *Login) ask(host string) (t *ticket, err error) {
 
 // reasons explains answers of a KDC. The library returns only texts.
 var reasons = []struct{ code, text string }{
-	{"KDC_ERR_C_PRINCIPAL_UNKNOWN", "the KDC of REALM does not know PRINCIPAL: is hbase.kerberos.principal right, and its realm?"},
-	{"KDC_ERR_S_PRINCIPAL_UNKNOWN", "the KDC of REALM does not know PRINCIPAL: is hbase.kerberos.server-principal right, and the host that HBase names?"},
+	{"KDC_ERR_C_PRINCIPAL_UNKNOWN", "the KDC of REALM does not know PRINCIPAL: is hbase.kerberos-principal right, and its realm?"},
+	{"KDC_ERR_S_PRINCIPAL_UNKNOWN", "the KDC of REALM does not know PRINCIPAL: is hbase.kerberos-server-principal right, and the host that HBase names?"},
 	{"KDC_ERR_PREAUTH_FAILED", "the KDC of REALM has another key for PRINCIPAL than the keytab KEYTAB: export it again"},
 	{"KDC_ERR_CLIENT_REVOKED", "the KDC of REALM has locked PRINCIPAL"},
 	{"KDC_ERR_WRONG_REALM", "the KDC says that PRINCIPAL is not in the realm REALM"},
