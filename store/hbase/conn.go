@@ -233,11 +233,15 @@ func (c *conn) suspect(cl *client) {
 
 // replace waits until the cluster answers, and replaces the client old with a fresh one.
 func (c *conn) replace(old *client) {
-	for c.life.Err() == nil {
+	for logged := false; c.life.Err() == nil; {
 		ctx, cancel := context.WithTimeout(c.life, c.timeout)
 		err := c.await(ctx)
 		cancel()
 		if err != nil {
+			if !logged && c.life.Err() == nil {
+				c.log.Warn("HBase still does not answer", "store", c.target.String(), "error", err)
+				logged = true
+			}
 			continue
 		}
 		cl, err := c.newClient()

@@ -14,6 +14,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/tsuna/gohbase/pb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
 )
 
 // probe looks the cluster up as a client does, but without gohbase. It returns nil if
@@ -41,7 +43,11 @@ func (c *conn) probe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ZooKeeper at %s names a region server that does not answer: %w", t.zk(), err)
 	}
-	return line.Close()
+	defer line.Close()
+	if tcp, ok := line.(*alltime.Conn); ok && tcp.NeedsKerberos() {
+		return fmt.Errorf("%s permits no simple authentication: HBase has Kerberos, and this side does not", addr)
+	}
+	return nil
 }
 
 func (c *conn) readNode(ctx context.Context, node string) ([]byte, error) {

@@ -99,7 +99,9 @@ func thisHost() (string, error) {
 		return "", err
 	}
 	if !strings.Contains(host, ".") {
-		if full, err := net.LookupCNAME(host); err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		if full, err := net.DefaultResolver.LookupCNAME(ctx, host); err == nil {
 			host = strings.TrimSuffix(full, ".")
 		}
 	}
@@ -120,7 +122,7 @@ func (l *Login) ticket(ctx context.Context, host string) (*ticket, error) {
 	select {
 	case l.asking <- struct{}{}:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, l.silent(ctx)
 	}
 	last := l.kept(host)
 	if last != nil && time.Now().Before(last.renew) {
@@ -146,12 +148,16 @@ func (l *Login) ticket(ctx context.Context, host string) (*ticket, error) {
 	select {
 	case a = <-got:
 	case <-ctx.Done():
-		a.err = fmt.Errorf("Kerberos: the KDC of %s does not answer: %w", l.realm, context.Cause(ctx))
+		a.err = l.silent(ctx)
 	}
 	if a.err != nil && last != nil && time.Now().Before(last.end) {
 		return last, nil
 	}
 	return a.t, a.err
+}
+
+func (l *Login) silent(ctx context.Context) error {
+	return fmt.Errorf("Kerberos: no KDC of %s has answered yet: %w", l.realm, context.Cause(ctx))
 }
 
 func (l *Login) kept(host string) *ticket {

@@ -157,7 +157,7 @@ func (i *initiation) finish(token []byte) (*secContext, error) {
 		c.mine |= acceptorSubkey
 		c.theirs |= acceptorSubkey
 	}
-	c.etype, err = crypto.GetEtype(c.key.KeyType)
+	c.etype, err = cipher(c.key.KeyType)
 	return c, err
 }
 
