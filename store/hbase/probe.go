@@ -83,14 +83,18 @@ func (c *conn) readNode(ctx context.Context, node string) ([]byte, error) {
 	defer conn.Close() // closing the connection also ends the Get
 	select {
 	case a := <-got:
-		return a.data, a.err
-	case <-ctx.Done():
-		select {
-		case err := <-failed:
-			return nil, err
-		default:
+		if a.err == nil || errors.Is(a.err, zk.ErrNoNode) {
+			return a.data, a.err
 		}
-		return nil, context.Cause(ctx)
+		err = a.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	select {
+	case reason := <-failed:
+		return nil, reason
+	default:
+		return nil, err
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -161,11 +163,64 @@ func TestSecured(t *testing.T) {
 			writeAndRead(t, s)
 		})
 	}
+	t.Run("ZooKeeper", f.zooKeeperTLS)
+	t.Run("TicketEnds", f.ticketEnds)
+}
+
+// With TLS to ZooKeeper, its certificate must have a name of the URL.
+func (f *fortress) zooKeeperTLS(t *testing.T) {
+	o := hbase.Options{TLS: f.tls(true), TLSZooKeeper: true, Kerberos: &f.user, Timeout: 5 * time.Second}
+	open := func(c tls.Certificate) (*hbase.Store, error) {
+		return hbase.Open(t.Context(), hbase.Scheme+f.tunnel(t, c)+"/"+hbasetest.Prefix(t), o)
+	}
+	s, err := open(f.ca.Server())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	writeAndRead(t, s)
+	for _, c := range []struct {
+		name string
+		cert tls.Certificate
+		want string
+	}{
+		{"no name", f.ca.Client(pkix.Name{CommonName: "zk"}, nil), "cannot validate certificate for 127.0.0.1"},
+		{"another CA", certstest.New(t).Server(), "signed by unknown authority"},
+	} {
+		if _, err := open(c.cert); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// tunnel accepts connections with TLS and passes what they send to ZooKeeper. It returns its address.
+func (f *fortress) tunnel(t *testing.T, c tls.Certificate) string {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{c}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", f.hb.Quorum())
+			if err != nil {
+				near.Close()
+				return
+			}
+			go func() { _, _ = io.Copy(far, near); far.Close() }()
+			go func() { _, _ = io.Copy(near, far); near.Close() }()
+		}
+	}()
+	return l.Addr().String()
 }
 
 // A ticket that ends, while the KDC is away, ends no connection. What needs another ticket fails until the KDC is back.
-func TestTicketEnds(t *testing.T) {
-	f := newFortress(t)
+func (f *fortress) ticketEnds(t *testing.T) {
 	f.kdc.Admin("modprinc -maxlife 3seconds ldapd/me")
 	o := hbase.Options{Kerberos: &f.user, Timeout: 3 * time.Second}
 	s, err := f.open(t, hbasetest.Prefix(t), o)
