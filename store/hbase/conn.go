@@ -48,7 +48,7 @@ func dial(ctx context.Context, t Target, o Options) (*conn, error) {
 	if o.Kerberos != nil {
 		login, err := gss.New(*o.Kerberos)
 		if err != nil {
-			return nil, fmt.Errorf("hbase: Kerberos: %w", err)
+			return nil, fmt.Errorf("hbase: kerberos: %w", err)
 		}
 		// HBase compares the user of a connection with the whole name of its ticket.
 		dialer.Kerberos, user = login, login.Principal()
@@ -76,14 +76,18 @@ func dial(ctx context.Context, t Target, o Options) (*conn, error) {
 // await probes the cluster until it answers or ctx ends.
 func (c *conn) await(ctx context.Context) error {
 	pause := 50 * time.Millisecond
+	var reason error
 	for {
 		err := c.probe(ctx)
 		if err == nil {
 			return nil
 		}
+		if reason == nil || ctx.Err() == nil { // the end of ctx is no reason
+			reason = err
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("hbase: %w: %w", table.ErrUnavailable, err)
+			return fmt.Errorf("hbase: %w: %w", table.ErrUnavailable, reason)
 		case <-time.After(pause):
 			pause = min(2*pause, time.Second)
 		}

@@ -506,11 +506,11 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	check("no keytab", "Kerberos: keytab "+o.Keytab)
+	check("no keytab", "kerberos: keytab "+o.Keytab)
 	write(o.Keytab, []byte("no keytab"))
-	check("bad keytab", "Kerberos: keytab "+o.Keytab)
+	check("bad keytab", "kerberos: keytab "+o.Keytab)
 	write(o.Keytab, b)
-	check("no krb5.conf", "Kerberos: "+o.Config)
+	check("no krb5.conf", "kerberos: "+o.Config)
 	for code, want := range map[int32]string{
 		6:  "does not know ldapd/me@" + realm,
 		14: "for an encryption",

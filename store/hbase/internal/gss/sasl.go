@@ -48,7 +48,7 @@ func (l *Login) Client(ctx context.Context, c net.Conn, host string) (net.Conn, 
 		if errors.As(err, new(refusal)) || errors.As(err, new(messages.KRBError)) {
 			l.forget(host) // perhaps the server has another key by now
 		}
-		return nil, fmt.Errorf("Kerberos with %s@%s: %w", l.server(host), l.serviceRealm, err)
+		return nil, fmt.Errorf("kerberos with %s@%s: %w", l.server(host), l.serviceRealm, err)
 	}
 	return conn, nil
 }
@@ -230,7 +230,7 @@ func (p *protected) next() error {
 	}
 	n := binary.BigEndian.Uint32(size[:])
 	if n > maxFrame {
-		return fmt.Errorf("Kerberos: a frame of %d octets, %d are the limit", n, maxFrame)
+		return fmt.Errorf("kerberos: a frame of %d octets, %d are the limit", n, maxFrame)
 	}
 	p.in.Reset() // grows as octets arrive
 	if _, err := io.CopyN(&p.in, p.r, int64(n)); errors.Is(err, io.EOF) {
@@ -240,7 +240,7 @@ func (p *protected) next() error {
 	}
 	var err error
 	if p.rest, err = p.sec.unwrap(p.seal, p.in.Bytes()); err != nil {
-		return fmt.Errorf("Kerberos: %w", err)
+		return fmt.Errorf("kerberos: %w", err)
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (l *Login) ticket(ctx context.Context, host string) (*ticket, error) {
 }
 
 func (l *Login) silent(ctx context.Context) error {
-	return fmt.Errorf("Kerberos: no KDC of %s has answered yet: %w", l.realm, context.Cause(ctx))
+	return fmt.Errorf("kerberos: no KDC of %s has answered yet: %w", l.realm, context.Cause(ctx))
 }
 
 func (l *Login) kept(host string) *ticket {
@@ -177,16 +177,16 @@ func (l *Login) forget(host string) {
 func (l *Login) ask(host string) (t *ticket, err error) {
 	defer func() {
 		if r := recover(); r != nil { // the library panics on some octets that are no answer of a KDC
-			err = fmt.Errorf("Kerberos: a KDC of %s sends nonsense: %v", l.realm, r)
+			err = fmt.Errorf("kerberos: a KDC of %s sends nonsense: %v", l.realm, r)
 		}
 	}()
 	keys, err := keytab.Load(l.o.Keytab)
 	if err != nil {
-		return nil, fmt.Errorf("Kerberos: keytab %s: %w", l.o.Keytab, err)
+		return nil, fmt.Errorf("kerberos: keytab %s: %w", l.o.Keytab, err)
 	}
 	conf, err := config.Load(l.o.Config)
 	if err != nil {
-		return nil, fmt.Errorf("Kerberos: %s: %w", l.o.Config, err)
+		return nil, fmt.Errorf("kerberos: %s: %w", l.o.Config, err)
 	}
 	cl := client.NewWithKeytab(l.name, l.realm, keys, conf)
 	defer cl.Destroy() // ends what a referral may have begun
@@ -235,10 +235,10 @@ func (l *Login) explain(err error, principal, realm string) error {
 	for _, r := range reasons {
 		if strings.Contains(err.Error(), r.code) {
 			text := strings.NewReplacer("REALM", realm, "PRINCIPAL", principal, "KEYTAB", l.o.Keytab, "CONFIG", l.o.Config).Replace(r.text)
-			return fmt.Errorf("Kerberos: %s (%s)", text, firstLine(err))
+			return fmt.Errorf("kerberos: %s (%s)", text, firstLine(err))
 		}
 	}
-	return fmt.Errorf("Kerberos: a ticket for %s: %w", principal, err)
+	return fmt.Errorf("kerberos: a ticket for %s: %w", principal, err)
 }
 
 func firstLine(err error) string {
