@@ -11,6 +11,8 @@ require (
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/go-crypt/crypt v0.14.15
 	github.com/go-jose/go-jose/v4 v4.1.8
+	github.com/go-krb5/krb5 v0.1.0
+	github.com/go-krb5/x v0.3.2
 	github.com/go-ldap/ldap/v3 v3.4.15
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/goccy/go-yaml v1.19.2

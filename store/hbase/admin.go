@@ -37,7 +37,7 @@ func (s *Store) master(ctx context.Context, op string, name string, f func(conte
 	limited, cancel := context.WithTimeout(ctx, adminPatience*c.timeout)
 	defer cancel()
 	// The Close of an admin client panics, so only its connections are closed.
-	var lines lines
+	lines := lines{dialer: c.dialer}
 	defer lines.close()
 	err := f(limited, gohbase.NewAdminClient(c.target.zk(), append(c.options(), gohbase.RegionDialer(lines.dial))...))
 	switch {

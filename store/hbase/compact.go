@@ -245,11 +245,10 @@ const flushPatience = 12
 func (s *Store) admin(ctx context.Context, server string) (*admin, error) {
 	timeout := flushPatience * s.conn.timeout
 	a := &admin{timeout: timeout, line: region.NewClient(server, "AdminService", &region.RegionClientOptions{
-		QueueSize: 1, EffectiveUser: s.target.User, ReadTimeout: timeout,
+		QueueSize: 1, EffectiveUser: s.conn.user, ReadTimeout: timeout,
 		Logger: slog.New(debugOnly{s.conn.log.Handler()}),
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, network, addr)
+			return s.conn.dialer.Dial(ctx, network, addr, func(net.Conn) {})
 		},
 	})}
 	ctx, cancel := context.WithTimeout(ctx, s.conn.timeout)

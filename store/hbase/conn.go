@@ -15,14 +15,18 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // A conn provides a gohbase client, and replaces the client after an outage.
 type conn struct {
 	target  Target
+	user    string // the user name sent to HBase
 	timeout time.Duration
 	log     *slog.Logger
+	dialer  *alltime.Dialer
+	zkDial  func(ctx context.Context, network, addr string) (net.Conn, error) // nil without TLS to ZooKeeper
 
 	client   atomic.Pointer[client]
 	watching atomic.Bool     // a goroutine waits until the cluster answers
@@ -40,8 +44,20 @@ type client struct {
 
 // dial waits until the cluster answers, and returns a conn with a client.
 func dial(ctx context.Context, t Target, o Options) (*conn, error) {
+	dialer, user := &alltime.Dialer{TLS: o.TLS}, t.User
+	if o.Kerberos != nil {
+		login, err := gss.New(*o.Kerberos)
+		if err != nil {
+			return nil, fmt.Errorf("hbase: kerberos: %w", err)
+		}
+		// HBase compares the user of a connection with the whole name of its ticket.
+		dialer.Kerberos, user = login, login.Principal()
+	}
 	life, end := context.WithCancel(context.Background())
-	c := &conn{target: t, timeout: o.Timeout, log: o.Log, life: life, end: end}
+	c := &conn{target: t, user: user, timeout: o.Timeout, log: o.Log, dialer: dialer, life: life, end: end}
+	if o.TLSZooKeeper {
+		c.zkDial = c.dialZooKeeper
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if err := c.await(ctx); err != nil {
@@ -60,14 +76,18 @@ func dial(ctx context.Context, t Target, o Options) (*conn, error) {
 // await probes the cluster until it answers or ctx ends.
 func (c *conn) await(ctx context.Context) error {
 	pause := 50 * time.Millisecond
+	var reason error
 	for {
-		err := probe(ctx, c.target)
+		err := c.probe(ctx)
 		if err == nil {
 			return nil
 		}
+		if reason == nil || ctx.Err() == nil { // the end of ctx is no reason
+			reason = err
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("hbase: %w: %w", table.ErrUnavailable, err)
+			return fmt.Errorf("hbase: %w: %w", table.ErrUnavailable, reason)
 		case <-time.After(pause):
 			pause = min(2*pause, time.Second)
 		}
@@ -76,9 +96,10 @@ func (c *conn) await(ctx context.Context) error {
 
 func (c *conn) options() []gohbase.Option {
 	return []gohbase.Option{
+		gohbase.ZooKeeperDialer(c.zkDial),
 		gohbase.ZookeeperRoot(c.target.Root),
 		gohbase.ZookeeperTimeout(max(c.timeout, time.Second)),
-		gohbase.EffectiveUser(c.target.User),
+		gohbase.EffectiveUser(c.user),
 		gohbase.RegionLookupTimeout(c.timeout),
 		gohbase.RegionReadTimeout(c.timeout),
 		// A queue of size 1 makes gohbase send each call at once. By default, gohbase waits 20
@@ -90,7 +111,7 @@ func (c *conn) options() []gohbase.Option {
 }
 
 func (c *conn) newClient() (*client, error) {
-	cl := &client{}
+	cl := &client{lines: lines{dialer: c.dialer}}
 	cl.Client = gohbase.NewClient(c.target.zk(), append(c.options(), gohbase.RegionDialer(cl.lines.dial))...)
 	raw, ok := cl.Client.(gohbase.RPCClient)
 	if !ok {
@@ -109,55 +130,46 @@ func (cl *client) close() {
 // connections of a closed client: if a client is closed while it looks up a region, it
 // continues the look-up and opens another connection.
 type lines struct {
+	dialer *alltime.Dialer
+
 	mu     sync.Mutex
 	closed bool
-	open   map[*line]struct{}
-}
-
-// A line is one connection.
-type line struct {
-	alltime.Conn
-	of *lines
-}
-
-// Close closes the connection and removes the line from its list.
-func (n *line) Close() error {
-	n.of.mu.Lock()
-	delete(n.of.open, n)
-	n.of.mu.Unlock()
-	return n.TCPConn.Close()
+	open   map[net.Conn]struct{}
 }
 
 func (l *lines) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := alltime.Dial(ctx, network, addr)
+	c, err := l.dialer.Dial(ctx, network, addr, l.remove)
 	if err != nil {
 		return nil, err
 	}
-	tcp, ok := c.(alltime.Conn)
-	if !ok {
-		return c, nil
-	}
-	n := &line{tcp, l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		time.AfterFunc(time.Second, func() { n.Close() })
+		time.AfterFunc(time.Second, func() { c.Close() })
 	}
 	if l.open == nil {
-		l.open = map[*line]struct{}{}
+		l.open = map[net.Conn]struct{}{}
 	}
-	l.open[n] = struct{}{}
-	return n, nil
+	l.open[c] = struct{}{}
+	return c, nil
+}
+
+// remove removes a connection that was closed.
+func (l *lines) remove(c net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, c)
 }
 
 func (l *lines) close() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.closed = true
-	for n := range l.open {
-		n.TCPConn.Close()
-	}
+	open := l.open
 	l.open = nil
+	l.mu.Unlock()
+	for c := range open {
+		c.Close()
+	}
 }
 
 func (c *conn) close() {
@@ -225,11 +237,15 @@ func (c *conn) suspect(cl *client) {
 
 // replace waits until the cluster answers, and replaces the client old with a fresh one.
 func (c *conn) replace(old *client) {
-	for c.life.Err() == nil {
+	for logged := false; c.life.Err() == nil; {
 		ctx, cancel := context.WithTimeout(c.life, c.timeout)
 		err := c.await(ctx)
 		cancel()
 		if err != nil {
+			if !logged && c.life.Err() == nil {
+				c.log.Warn("HBase still does not answer", "store", c.target.String(), "error", err)
+				logged = true
+			}
 			continue
 		}
 		cl, err := c.newClient()

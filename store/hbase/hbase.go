@@ -51,6 +51,7 @@ package hbase
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -59,6 +60,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -71,11 +73,21 @@ type Options struct {
 	// Compact is the minimum time between two major compactions of a table by Reclaim. If
 	// it is zero, Reclaim compacts only if it is called with now = true.
 	Compact time.Duration
+	// TLS returns the configuration of a connection to a server of HBase, which may lack the server's name. It is
+	// called for each connection. If it is nil, connections have no TLS.
+	TLS func() (*tls.Config, error)
+	// TLSZooKeeper says that connections to ZooKeeper have this TLS too.
+	TLSZooKeeper bool
+	// Kerberos authenticates this side and HBase to each other. If it is nil, the user of the URL is a claim.
+	Kerberos *Kerberos
 	// Log receives a message when the cluster stops answering and when it answers again.
 	// At debug level it also receives gohbase's own messages. A nil Log disables all
 	// messages.
 	Log *slog.Logger
 }
+
+// Kerberos has the settings of Kerberos.
+type Kerberos = gss.Options
 
 func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)

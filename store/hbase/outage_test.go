@@ -103,7 +103,7 @@ func TestOutage(t *testing.T) {
 	})
 	t.Run("killed", func(t *testing.T) {
 		i.Kill()
-		if err := hbasetest.Probe(t.Context(), i.Quorum()); err == nil {
+		if err := i.Probe(t.Context()); err == nil {
 			t.Error("a killed HBase answers")
 		}
 		mustFail(t, ops, timeout)

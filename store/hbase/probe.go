@@ -14,6 +14,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/tsuna/gohbase/pb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
 )
 
 // probe looks the cluster up as a client does, but without gohbase. It returns nil if
@@ -21,9 +23,10 @@ import (
 // and the region server at that address accepts connections. Otherwise the error states
 // which condition is not met. gohbase itself would retry in the background without giving
 // a reason.
-func probe(ctx context.Context, t Target) error {
+func (c *conn) probe(ctx context.Context) error {
+	t := c.target
 	node := path.Join(t.Root, "meta-region-server")
-	data, err := readNode(ctx, t.Quorum, node)
+	data, err := c.readNode(ctx, node)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return fmt.Errorf("ZooKeeper at %s has no %s: is HBase running, and is zkroot right?", t.zk(), node)
@@ -36,16 +39,35 @@ func probe(ctx context.Context, t Target) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr)
+	line, err := c.dialer.Dial(ctx, "tcp", addr, func(net.Conn) {})
 	if err != nil {
 		return fmt.Errorf("ZooKeeper at %s names a region server that does not answer: %w", t.zk(), err)
 	}
-	return c.Close()
+	defer line.Close()
+	if tcp, ok := line.(*alltime.Conn); ok && tcp.NeedsKerberos() {
+		return fmt.Errorf("%s permits no simple authentication: HBase has Kerberos, and this side does not", addr)
+	}
+	return nil
 }
 
-func readNode(ctx context.Context, quorum []string, node string) ([]byte, error) {
-	c, _, err := zk.Connect(quorum, 5*time.Second, zk.WithLogger(silent{}))
+func (c *conn) readNode(ctx context.Context, node string) ([]byte, error) {
+	dial := zk.WithDialer(net.DialTimeout)
+	failed := make(chan error, 1)
+	if c.zkDial != nil {
+		dial = zk.WithDialer(func(network, addr string, timeout time.Duration) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			line, err := c.zkDial(ctx, network, addr)
+			if err != nil {
+				select {
+				case failed <- err:
+				default:
+				}
+			}
+			return line, err
+		})
+	}
+	conn, _, err := zk.Connect(c.target.Quorum, 5*time.Second, zk.WithLogger(silent{}), dial)
 	if err != nil {
 		return nil, err
 	}
@@ -55,15 +77,24 @@ func readNode(ctx context.Context, quorum []string, node string) ([]byte, error)
 	}
 	got := make(chan answer, 1)
 	go func() {
-		data, _, err := c.Get(node)
+		data, _, err := conn.Get(node)
 		got <- answer{data, err}
 	}()
-	defer c.Close() // closing the connection also ends the Get
+	defer conn.Close() // closing the connection also ends the Get
 	select {
 	case a := <-got:
-		return a.data, a.err
+		if a.err == nil || errors.Is(a.err, zk.ErrNoNode) {
+			return a.data, a.err
+		}
+		err = a.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		err = context.Cause(ctx)
+	}
+	select {
+	case reason := <-failed:
+		return nil, reason
+	default:
+		return nil, err
 	}
 }
 

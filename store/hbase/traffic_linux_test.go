@@ -10,6 +10,8 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
 )
 
 // A Traffic counts what a store's client exchanges with region servers.
@@ -46,7 +48,11 @@ func (t *Traffic) Received(tb testing.TB) int {
 	defer l.mu.Unlock()
 	n := 0
 	for c := range l.open {
-		raw, err := c.SyscallConn()
+		tcp, ok := c.(*alltime.Conn)
+		if !ok {
+			tb.Fatalf("a connection is a %T", c)
+		}
+		raw, err := tcp.SyscallConn()
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -70,17 +70,23 @@ func need(tb testing.TB) {
 func startShared() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	shared.inst, shared.err = startExclusive(ctx, "shared")
+	shared.inst, shared.err = startExclusive(ctx, "shared", Config{})
 }
 
 // Own starts an instance that only the calling test uses, so that the test may kill the
 // instance while other tests run. The instance lives until the test ends.
 func Own(tb testing.TB) *Instance {
 	tb.Helper()
+	return Configured(tb, Config{})
+}
+
+// Configured is like Own, for an HBase with settings of its own: the fields of c from Properties on.
+func Configured(tb testing.TB, c Config) *Instance {
+	tb.Helper()
 	need(tb)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	i, err := startExclusive(ctx, filepath.Base(Prefix(tb)))
+	i, err := startExclusive(ctx, filepath.Base(Prefix(tb)), c)
 	if err != nil {
 		tb.Fatalf("starting HBase: %v", err)
 	}
@@ -128,7 +134,7 @@ func exclusive(ctx context.Context) (dir string, err error) {
 }
 
 // startExclusive starts an instance in a subfolder of this process's folder.
-func startExclusive(ctx context.Context, name string) (*Instance, error) {
+func startExclusive(ctx context.Context, name string, c Config) (*Instance, error) {
 	dir, err := exclusive(ctx)
 	if err != nil {
 		return nil, err
@@ -137,21 +143,22 @@ func startExclusive(ctx context.Context, name string) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startAnew(ctx, filepath.Join(dir, name), jars)
+	c.Dir, c.Jars, c.Tied = filepath.Join(dir, name), jars, true
+	return startAnew(ctx, c)
 }
 
 // startAnew starts an instance on an empty folder. If the instance is not ready in time,
 // startAnew starts another one, because on a busy machine a table may remain incomplete
 // after its creation has timed out.
-func startAnew(ctx context.Context, dir, jars string) (i *Instance, err error) {
+func startAnew(ctx context.Context, c Config) (i *Instance, err error) {
 	for try := 0; try < 5 && ctx.Err() == nil; try++ {
 		// Nobody uses the contents of dir, because this process has the lock. They were left
 		// behind by a process that has ended.
-		if err = os.RemoveAll(dir); err != nil {
+		if err = os.RemoveAll(c.Dir); err != nil {
 			return nil, err
 		}
 		limited, cancel := context.WithTimeout(ctx, 90*time.Second)
-		i, err = Run(limited, Config{Dir: dir, Jars: jars, Tied: true})
+		i, err = Run(limited, c)
 		cancel()
 		if err == nil {
 			return i, nil

@@ -23,6 +23,12 @@ type Config struct {
 	// Tied makes the kernel kill the JVM when this process ends. If Tied is false, the
 	// JVM continues to run.
 	Tied bool
+	// Properties and Core are further settings, of HBase and of Hadoop, Flags flags of the JVM.
+	Properties, Core [][2]string
+	Flags            []string
+	// Dial connects to an HBase with Properties, as User. If it is nil, neither is needed.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	User string
 
 	// The master and the region server use the same ports after a restart. With other ports
 	// they would wait until ZooKeeper notices that their predecessors have ended.
@@ -86,7 +92,7 @@ func (i *Instance) Restart(ctx context.Context) (err error) {
 // first, ready returns an error.
 func (c *Config) ready(ctx context.Context, j *jvm) error {
 	for {
-		err := Probe(ctx, c.quorum())
+		err := c.probe(ctx)
 		if err == nil {
 			return nil
 		}
@@ -135,12 +141,16 @@ func (c *Config) configure(servers int) error {
 	if err := os.MkdirAll(conf, 0o755); err != nil {
 		return err
 	}
-	f, err := os.Create(filepath.Join(conf, "hbase-site.xml"))
+	log := os.WriteFile(filepath.Join(conf, "log4j.properties"), []byte(log4j), 0o644)
+	return errors.Join(writeSite(conf, "hbase-site.xml", append(c.properties(servers), c.Properties...)), writeSite(conf, "core-site.xml", c.Core), log)
+}
+
+func writeSite(dir, name string, properties [][2]string) error {
+	f, err := os.Create(filepath.Join(dir, name))
 	if err != nil {
 		return err
 	}
-	log := os.WriteFile(filepath.Join(conf, "log4j.properties"), []byte(log4j), 0o644)
-	return errors.Join(site.Execute(f, c.properties(servers)), f.Close(), log)
+	return errors.Join(site.Execute(f, properties), f.Close())
 }
 
 const log4j = `log4j.rootLogger=WARN,out

@@ -26,7 +26,7 @@ func (c *Config) start(class string, args ...string) (*jvm, error) {
 	defer log.Close()
 	j := &jvm{done: make(chan struct{})}
 	flags := append([]string{"-Xmx" + c.Heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}, c.classFlags()...)
-	j.cmd = exec.Command("java", slices.Concat(flags, []string{"org.apache.hadoop.hbase." + class}, args)...)
+	j.cmd = exec.Command("java", slices.Concat(flags, c.Flags, []string{"org.apache.hadoop.hbase." + class}, args)...)
 	j.cmd.Dir, j.cmd.Stdout, j.cmd.Stderr = c.Dir, log, log
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if c.Tied {

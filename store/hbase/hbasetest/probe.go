@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -18,11 +19,24 @@ import (
 // probeTable is the table that Probe creates and does not delete.
 const probeTable = "hbasetest-probe"
 
-// Probe returns nil if the HBase at quorum creates tables and accepts writes. It uses new
-// clients, because a client that was used before HBase was up waits too long before it
-// tries again.
-func Probe(ctx context.Context, quorum string) error {
-	quiet := gohbase.Logger(slog.New(slog.DiscardHandler))
+// clientOptions returns options for clients of the instance.
+func (c *Config) clientOptions() []gohbase.Option {
+	o := []gohbase.Option{gohbase.Logger(slog.New(slog.DiscardHandler))}
+	if c.Dial != nil {
+		return append(o, gohbase.RegionDialer(c.Dial), gohbase.EffectiveUser(c.User))
+	}
+	return append(o, gohbase.RegionDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return (&alltime.Dialer{}).Dial(ctx, network, addr, func(net.Conn) {})
+	}))
+}
+
+// Probe returns nil if the instance creates tables and accepts writes.
+func (i *Instance) Probe(ctx context.Context) error { return i.c.probe(ctx) }
+
+// probe returns nil if HBase creates tables and accepts writes. It uses new clients, because
+// a client that was used before HBase was up waits too long before it tries again.
+func (c *Config) probe(ctx context.Context) error {
+	quorum, options := c.quorum(), c.clientOptions()
 	names := func() error {
 		ctx, cancel := context.WithTimeout(ctx, 700*time.Millisecond)
 		defer cancel()
@@ -30,7 +44,7 @@ func Probe(ctx context.Context, quorum string) error {
 		if err != nil {
 			return err
 		}
-		_, err = gohbase.NewAdminClient(quorum, quiet).ListTableNames(l)
+		_, err = gohbase.NewAdminClient(quorum, options...).ListTableNames(l)
 		return err
 	}
 	if err := names(); err != nil {
@@ -39,17 +53,17 @@ func Probe(ctx context.Context, quorum string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	create := hrpc.NewCreateTable(ctx, []byte(probeTable), map[string]map[string]string{"f": nil})
-	err := gohbase.NewAdminClient(quorum, quiet).CreateTable(create)
+	err := gohbase.NewAdminClient(quorum, options...).CreateTable(create)
 	if err != nil && !strings.Contains(err.Error(), "TableExistsException") {
 		return fmt.Errorf("creating a table: %w", err)
 	}
-	c := gohbase.NewClient(quorum, quiet, gohbase.RegionDialer(alltime.Dial))
-	defer c.Close()
+	cl := gohbase.NewClient(quorum, options...)
+	defer cl.Close()
 	put, err := hrpc.NewPutStr(ctx, probeTable, "r", map[string]map[string][]byte{"f": {"q": []byte("v")}})
 	if err != nil {
 		return err
 	}
-	if _, err := c.Put(put); err != nil {
+	if _, err := cl.Put(put); err != nil {
 		return fmt.Errorf("writing to a table: %w", err)
 	}
 	return nil

@@ -48,7 +48,14 @@ func OpenHBase(ctx context.Context, c *config.Config, log *slog.Logger, where, u
 	if _, err := hbase.Parse(url); err != nil {
 		return nil, &config.Error{Where: where, Text: err.Error()}
 	}
-	return hbase.Open(ctx, url, hbase.Options{Log: log, Compact: c.Compaction})
+	o := hbase.Options{Log: log, Compact: c.Compaction, Kerberos: c.HBase.Kerberos, TLSZooKeeper: c.HBase.TLS.ZooKeeper}
+	if c.HBase.TLS.CA != "" {
+		var err error
+		if o.TLS, err = hbaseTLS(&c.HBase.TLS); err != nil {
+			return nil, err
+		}
+	}
+	return hbase.Open(ctx, url, o)
 }
 
 // ErrNoStoreNamed is the error if the configuration names no store.

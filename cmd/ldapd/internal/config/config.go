@@ -49,6 +49,7 @@ type Config struct {
 	Retention        time.Duration // zero means forever
 	BranchAge        time.Duration // zero means that no branch is parked
 	Compaction       time.Duration // zero means only on demand
+	HBase            HBase
 	Archive          Archive
 	Standby          Standby
 	LogLevel         string // debug, info, warn, error
@@ -238,6 +239,7 @@ func (r *reader) config() *Config {
 		Retention:        r.duration("retention"),
 		BranchAge:        r.duration("branches.age"),
 		Compaction:       r.duration("compaction"),
+		HBase:            r.hbase(),
 		Archive:          r.archive(),
 		Standby:          r.standby(),
 		LogLevel:         r.oneOf("log.level", "debug", "info", "warn", "error"),

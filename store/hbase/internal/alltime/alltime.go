@@ -1,4 +1,4 @@
-// Package alltime connects gohbase to region servers of HBase 3.
+// Package alltime connects gohbase to servers of HBase: of HBase 3, and with TLS and Kerberos.
 //
 // gohbase sends an empty time range with each Get and Scan that has none, and also with the scans of hbase:meta with
 // which it looks up regions. HBase 2 reads an empty range as all time, but HBase 3 reads it as [0, 0): it finds no
@@ -8,39 +8,55 @@ package alltime
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
+	"io"
 	"net"
+	"time"
 
 	"github.com/tsuna/gohbase/pb"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
 )
 
-// A Conn is a connection to a region server.
+// A Conn is a connection to a server of HBase without TLS.
 //
 // gohbase writes a call in one of two ways, without a lock: a call without cells in one Write, and a call with cells by
 // net.Buffers. The latter finds the method of the embedded TCPConn for many buffers, which does not call Write. Both are
 // atomic in package net. So each Write gets a whole call, and may replace it.
-type Conn struct{ *net.TCPConn }
+type Conn struct {
+	*net.TCPConn
+	closed func(net.Conn)
+}
 
-// Dial is a dialer for gohbase.RegionDialer.
-func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, network, addr)
-	if tcp, ok := c.(*net.TCPConn); ok {
-		return Conn{tcp}, nil
-	}
-	return c, err
+// Close closes the connection.
+func (c *Conn) Close() error {
+	err := c.TCPConn.Close()
+	c.closed(c)
+	return err
 }
 
 // Write writes b. If b is a look-up, it writes it without an empty time range.
-func (c Conn) Write(b []byte) (int, error) {
+func (c *Conn) Write(b []byte) (int, error) { return write(c.TCPConn, b) }
+
+// NeedsKerberos reports whether the server refuses simple authentication. It sends gohbase's preamble and no call: a server
+// with Kerberos answers with an exception, and another one only closes the connection. The connection is of no use after it.
+func (c *Conn) NeedsKerberos() bool {
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	if _, err := c.TCPConn.Write([]byte(gss.Preamble)); err != nil || c.CloseWrite() != nil {
+		return false
+	}
+	b, _ := io.ReadAll(io.LimitReader(c, 64<<10))
+	return bytes.Contains(b, []byte("AccessDeniedException"))
+}
+
+func write(w io.Writer, b []byte) (int, error) {
 	mended := mend(b)
 	if mended == nil {
-		return c.TCPConn.Write(b)
+		return w.Write(b)
 	}
-	if _, err := c.TCPConn.Write(mended); err != nil {
+	if _, err := w.Write(mended); err != nil {
 		return 0, err
 	}
 	return len(b), nil

@@ -3,6 +3,7 @@ package alltime
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"log/slog"
@@ -17,6 +18,8 @@ import (
 	"github.com/tsuna/gohbase/region"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-4dac0d86/ldapd/ldap/server/certstest"
 )
 
 var (
@@ -24,13 +27,32 @@ var (
 	user = region.NewInfo(1, nil, []byte("t"), []byte("t,,1.x."), nil, nil)
 )
 
-// server accepts a connection of gohbase. It returns the client and the calls that arrive.
-func server(t *testing.T) (hrpc.RegionClient, <-chan []byte) {
+// both runs a test without TLS and with it.
+func both(t *testing.T, test func(t *testing.T, rc hrpc.RegionClient, calls <-chan []byte)) {
+	t.Run("plain", func(t *testing.T) {
+		rc, calls := server(t, listen(t), &Dialer{})
+		test(t, rc, calls)
+	})
+	t.Run("tls", func(t *testing.T) {
+		ca := certstest.New(t)
+		l := tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{ca.Server()}})
+		rc, calls := server(t, l, &Dialer{TLS: func() (*tls.Config, error) { return &tls.Config{RootCAs: ca.Pool()}, nil }})
+		test(t, rc, calls)
+	})
+}
+
+func listen(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+// server accepts a connection of gohbase. It returns the client and the calls that arrive.
+func server(t *testing.T, l net.Listener, d *Dialer) (hrpc.RegionClient, <-chan []byte) {
+	t.Helper()
 	t.Cleanup(func() { l.Close() })
 	calls := make(chan []byte, 1000)
 	go func() {
@@ -58,7 +80,10 @@ func server(t *testing.T) (hrpc.RegionClient, <-chan []byte) {
 		}
 	}()
 	rc := region.NewClient(l.Addr().String(), region.RegionClient, &region.RegionClientOptions{
-		QueueSize: 1, Dialer: Dial, Logger: slog.New(slog.DiscardHandler),
+		QueueSize: 1, Logger: slog.New(slog.DiscardHandler),
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return d.Dial(ctx, network, addr, func(net.Conn) {})
+		},
 	})
 	t.Cleanup(rc.Close)
 	if err := rc.Dial(context.Background()); err != nil {
@@ -96,8 +121,9 @@ func split(t testing.TB, b []byte) (h *pb.RequestHeader, request, cells []byte) 
 }
 
 // A scan of hbase:meta arrives without the empty range that gohbase gives it, and all else as gohbase writes it.
-func TestLookUp(t *testing.T) {
-	rc, calls := server(t)
+func TestLookUp(t *testing.T) { both(t, testLookUp) }
+
+func testLookUp(t *testing.T, rc hrpc.RegionClient, calls <-chan []byte) {
 	for _, c := range []struct {
 		name  string
 		scan  *hrpc.Scan
@@ -129,9 +155,10 @@ func TestLookUp(t *testing.T) {
 }
 
 // Look-ups and calls with cells arrive whole, although gohbase writes them from many goroutines.
-func TestWhole(t *testing.T) {
+func TestWhole(t *testing.T) { both(t, testWhole) }
+
+func testWhole(t *testing.T, rc hrpc.RegionClient, calls <-chan []byte) {
 	const writers, each = 8, 50
-	rc, calls := server(t)
 	cells := map[string][]byte{}
 	for q := range 20 {
 		cells[string(rune('a'+q))] = bytes.Repeat([]byte("v"), 10_000)

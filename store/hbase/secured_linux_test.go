@@ -1,0 +1,328 @@
+package hbase_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"flag"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-krb5/krb5/iana/etypeID"
+	"github.com/go-krb5/krb5/keytab"
+
+	"github.com/seed-4dac0d86/ldapd/ldap/server/certstest"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
+)
+
+// A fortress is an HBase with Kerberos, and with TLS for clients with a certificate.
+type fortress struct {
+	kdc  *hbasetest.KDC
+	ca   *certstest.Authority
+	hb   *hbasetest.Instance
+	user gss.Options
+}
+
+func newFortress(t testing.TB) *fortress {
+	if testing.Short() {
+		t.Skip("needs an HBase")
+	}
+	f := &fortress{kdc: hbasetest.StartKDC(t), ca: certstest.New(t)}
+	servers := f.kdc.Keytab("hbase/localhost")
+	f.user = gss.Options{
+		Principal: "ldapd/me@" + hbasetest.Realm, Server: "hbase/_HOST", Protection: "privacy",
+		Keytab: f.kdc.Keytab("ldapd/me"), Config: f.kdc.Config,
+	}
+	dir := t.TempDir()
+	ca := f.ca.WriteCA(dir)
+	store := filepath.Join(dir, "server.pem")
+	writePEM(t, store, f.ca.Server())
+	login, err := gss.New(f.user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	principal := "hbase/localhost@" + hbasetest.Realm
+	f.hb = hbasetest.Configured(t, hbasetest.Config{
+		Properties: [][2]string{
+			{"hbase.security.authentication", "kerberos"},
+			{"hbase.rpc.protection", "authentication,integrity,privacy"},
+			{"hbase.master.kerberos.principal", principal},
+			{"hbase.master.keytab.file", servers},
+			{"hbase.regionserver.kerberos.principal", principal},
+			{"hbase.regionserver.keytab.file", servers},
+			{"hbase.unsafe.client.kerberos.hostname.disable.reversedns", "true"},
+			{"hbase.server.netty.tls.enabled", "true"},
+			{"hbase.server.netty.tls.supportplaintext", "true"},
+			{"hbase.server.netty.tls.client.auth.mode", "NEED"},
+			{"hbase.rpc.tls.keystore.location", store},
+			{"hbase.rpc.tls.keystore.type", "PEM"},
+			{"hbase.rpc.tls.truststore.location", ca},
+			{"hbase.rpc.tls.truststore.type", "PEM"},
+		},
+		Core:  [][2]string{{"hadoop.security.authentication", "kerberos"}},
+		Flags: []string{"-Djava.security.krb5.conf=" + f.kdc.Config},
+		User:  login.Principal(),
+		Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return (&alltime.Dialer{Kerberos: login}).Dial(ctx, network, addr, func(net.Conn) {})
+		},
+	})
+	return f
+}
+
+// writePEM writes a certificate and its key to one file.
+func writePEM(t testing.TB, path string, c tls.Certificate) {
+	t.Helper()
+	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})
+	b = append(b, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})...)
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fortress) open(t testing.TB, prefix string, o hbase.Options) (*hbase.Store, error) {
+	return hbase.Open(t.Context(), hbase.Scheme+f.hb.Quorum()+"/"+prefix, o)
+}
+
+// tls returns a configuration with a client's certificate or without one.
+func (f *fortress) tls(with bool) func() (*tls.Config, error) {
+	c := &tls.Config{RootCAs: f.ca.Pool()}
+	if with {
+		c.Certificates = []tls.Certificate{f.ca.Server()} // HBase compares the names in it with the client's address
+	}
+	return func() (*tls.Config, error) { return c, nil }
+}
+
+var allSecured = flag.Bool("secured", false, "run all of TestSecured, which takes a minute or two, and not only some connections")
+
+// An HBase with Kerberos and TLS passes the contract of tables, and each thing that is wrong has an error that names it.
+func TestSecured(t *testing.T) {
+	f := newFortress(t)
+	t.Run("Conformance", func(t *testing.T) {
+		if !*allSecured {
+			t.Skip("give -secured")
+		}
+		prefix := hbasetest.Prefix(t)
+		tabletest.Run(t, func(t *testing.T) table.Store {
+			s, err := f.open(t, prefix, hbase.Options{Kerberos: &f.user})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		})
+	})
+	with := func(change func(*gss.Options)) *hbase.Kerberos {
+		o := f.user
+		change(&o)
+		return &o
+	}
+	for _, c := range []struct {
+		name string
+		o    hbase.Options
+		want string // nothing if all is well
+	}{
+		{"integrity", hbase.Options{Kerberos: with(func(o *gss.Options) { o.Protection = "integrity" })}, ""},
+		{"TLS", hbase.Options{TLS: f.tls(true), Kerberos: with(func(o *gss.Options) { o.Protection = "authentication" })}, ""},
+		{"TLS and privacy", hbase.Options{TLS: f.tls(true), Kerberos: &f.user}, ""},
+		{"no Kerberos", hbase.Options{}, "HBase has Kerberos, and this side does not"},
+		{"no certificate", hbase.Options{TLS: f.tls(false), Kerberos: &f.user}, "certificate"},
+		{"another CA", hbase.Options{TLS: (&fortress{ca: certstest.New(t)}).tls(true), Kerberos: &f.user}, "signed by unknown authority"},
+		{"principal", hbase.Options{Kerberos: with(func(o *gss.Options) {
+			o.Principal, o.Keytab = "nobody@"+hbasetest.Realm, keytabOf(t, "nobody")
+		})}, "does not know nobody@" + hbasetest.Realm},
+		{"service", hbase.Options{Kerberos: with(func(o *gss.Options) { o.Server = "hbase2/_HOST" })}, "does not know hbase2/localhost@" + hbasetest.Realm},
+		{"keytab", hbase.Options{Kerberos: with(func(o *gss.Options) { o.Keytab = keytabOf(t, "ldapd/me") })}, "has another key for ldapd/me@" + hbasetest.Realm + " than the keytab"},
+		{"not in the keytab", hbase.Options{Kerberos: with(func(o *gss.Options) { o.Keytab = keytabOf(t, "other") })}, "has no key for ldapd/me@" + hbasetest.Realm},
+		{"realm", hbase.Options{Kerberos: with(func(o *gss.Options) { o.Principal = "ldapd/me@OTHER.COM" })}, "names no KDC of the realm OTHER.COM"},
+	} {
+		if !*allSecured && !slices.Contains([]string{"TLS and privacy", "no Kerberos", "keytab"}, c.name) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			c.o.Timeout = 10 * time.Second
+			if c.want != "" {
+				c.o.Timeout = 5 * time.Second
+			}
+			s, err := f.open(t, hbasetest.Prefix(t), c.o)
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			writeAndRead(t, s)
+		})
+	}
+	if *allSecured {
+		t.Run("ZooKeeper", f.zooKeeperTLS)
+		t.Run("TicketEnds", f.ticketEnds)
+	}
+}
+
+// With TLS to ZooKeeper, its certificate must have a name of the URL.
+func (f *fortress) zooKeeperTLS(t *testing.T) {
+	o := hbase.Options{TLS: f.tls(true), TLSZooKeeper: true, Kerberos: &f.user, Timeout: 5 * time.Second}
+	open := func(c tls.Certificate) (*hbase.Store, error) {
+		return hbase.Open(t.Context(), hbase.Scheme+f.tunnel(t, c)+"/"+hbasetest.Prefix(t), o)
+	}
+	s, err := open(f.ca.Server())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	writeAndRead(t, s)
+	for _, c := range []struct {
+		name string
+		cert tls.Certificate
+		want string
+	}{
+		{"no name", f.ca.Client(pkix.Name{CommonName: "zk"}, nil), "cannot validate certificate for 127.0.0.1"},
+		{"another CA", certstest.New(t).Server(), "signed by unknown authority"},
+	} {
+		if _, err := open(c.cert); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// tunnel accepts connections with TLS and passes what they send to ZooKeeper. It returns its address.
+func (f *fortress) tunnel(t *testing.T, c tls.Certificate) string {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{c}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", f.hb.Quorum())
+			if err != nil {
+				near.Close()
+				return
+			}
+			go func() { _, _ = io.Copy(far, near); far.Close() }()
+			go func() { _, _ = io.Copy(near, far); near.Close() }()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// A ticket that ends, while the KDC is away, ends no connection. What needs another ticket fails until the KDC is back.
+func (f *fortress) ticketEnds(t *testing.T) {
+	f.kdc.Admin("modprinc -maxlife 3seconds ldapd/me")
+	o := hbase.Options{Kerberos: &f.user, Timeout: 3 * time.Second}
+	s, err := f.open(t, hbasetest.Prefix(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	writeAndRead(t, s)
+	f.kdc.Stop()
+	time.Sleep(4 * time.Second)
+	if _, err := s.Table(data.Name).Get(t.Context(), []byte("r"), table.Select{}); err != nil {
+		t.Errorf("on a connection from before: %v", err)
+	}
+	if _, err := f.open(t, hbasetest.Prefix(t), o); err == nil || !strings.Contains(err.Error(), "no KDC of "+hbasetest.Realm+" answers") {
+		t.Errorf("without a KDC: %v", err)
+	}
+	f.kdc.Start()
+	again, err := f.open(t, hbasetest.Prefix(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
+
+// BenchmarkSecured compares a Get on connections that are protected in different ways.
+func BenchmarkSecured(b *testing.B) {
+	f := newFortress(b)
+	plain := hbase.Scheme + hbasetest.Start(b) + "/"
+	secured := hbase.Scheme + f.hb.Quorum() + "/"
+	by := func(protection string) *hbase.Kerberos {
+		o := f.user
+		o.Protection = protection
+		return &o
+	}
+	for _, c := range []struct {
+		name, url string
+		o         hbase.Options
+	}{
+		{"plain", plain, hbase.Options{}},
+		{"authentication", secured, hbase.Options{Kerberos: by("authentication")}},
+		{"TLS", secured, hbase.Options{TLS: f.tls(true), Kerberos: by("authentication")}},
+		{"integrity", secured, hbase.Options{Kerberos: by("integrity")}},
+		{"privacy", secured, hbase.Options{Kerberos: by("privacy")}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s, err := hbase.Open(b.Context(), c.url+hbasetest.Prefix(b), c.o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			d := create(b, s, data)
+			apply(b, d, 5, put("r", cell('a', "q", strings.Repeat("v", 1000))))
+			for b.Loop() {
+				if _, err := d.Get(b.Context(), []byte("r"), table.Select{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// writeAndRead writes a large value and other rows, and reads them.
+func writeAndRead(t *testing.T, s *hbase.Store) {
+	t.Helper()
+	d := create(t, s, data)
+	large := strings.Repeat("x", 1<<20)
+	apply(t, d, 5, put("large", cell('a', "q", large)), put("r", cell('a', "q", "v")))
+	row, err := d.Get(t.Context(), []byte("large"), table.Select{})
+	if err != nil || len(row.Cells) != 1 || string(row.Cells[0].Value) != large {
+		t.Errorf("%d cells, %v", len(row.Cells), err)
+	}
+	if got := scanText(t, d, table.Range{Start: []byte("r")}, table.Select{}); len(got) != 1 {
+		t.Errorf("a scan returns %q", got)
+	}
+}
+
+// keytabOf returns a keytab with a key that the KDC does not have.
+func keytabOf(t *testing.T, principal string) string {
+	t.Helper()
+	k := keytab.New()
+	if err := k.AddEntry(principal, hbasetest.Realm, "guess", time.Now(), 1, etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
+		t.Fatal(err)
+	}
+	b, err := k.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "keytab")
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
