@@ -63,7 +63,7 @@ func New(w *web.Server, d *directory.Directory) *Console {
 		c.static[digested], c.names[name] = asset{kind, body, zip(body)}, digested
 	}
 	pages := readAll("pages")
-	base := template.New("").Funcs(template.FuncMap{"static": func(name string) string { return "/static/" + c.names[name] }, "label": labelOf, "dict": dict, "inc": func(n int) int { return n + 1 }, "kindOf": kindOf})
+	base := template.New("").Funcs(template.FuncMap{"static": func(name string) string { return "/static/" + c.names[name] }, "label": labelOf, "dict": dict, "inc": func(n int) int { return n + 1 }, "kindOf": kindOf, "link": link})
 	template.Must(base.Parse(string(pages["layout.html"])))
 	template.Must(base.Parse(string(pages["parts.html"])))
 	for name, text := range pages {
@@ -139,6 +139,14 @@ func (c *Console) Register() {
 		"GET /schema":                    showSchema,
 		"GET /servers":                   showServers,
 		"GET /views":                     showViews,
+		"GET /entry/{id}/history":        showHistory,
+		"GET /entry/{id}/compare":        compareMoments,
+		"GET /changes":                   showChanges,
+		"GET /diff":                      showDiff,
+		"GET /restore":                   showRestore,
+		"POST /restore":                  doRestore,
+		"GET /undo":                      showUndo,
+		"POST /undo":                     doUndo,
 		"/":                              notFound,
 	} {
 		c.web.Handle(pattern, c.page(page))
@@ -222,6 +230,7 @@ var notices = map[string]string{
 	"saved": "The changes have been made.", "added": "The entry has been added.", "moved": "The entry has its new name.",
 	"deleted": "The entry has been deleted.", "password": "The password has been changed.", "nothing": "Nothing was different, so nothing has been changed.",
 	"value": "The value has been added.", "valuegone": "The value has been removed.", "out": "You have logged out.",
+	"restored": "The entry is as it was then.", "undone": "The change has been undone.",
 }
 
 // fail shows an error.
