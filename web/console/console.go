@@ -39,6 +39,8 @@ type Console struct {
 	static map[string]asset  // by the name with the digest
 	names  map[string]string // the name with the digest, by the name in static
 	pages  map[string]*template.Template
+
+	samples samples // of the page of operations
 }
 
 // An asset is an embedded file that browsers ask for.
@@ -147,6 +149,9 @@ func (c *Console) Register() {
 		"POST /restore":                  doRestore,
 		"GET /undo":                      showUndo,
 		"POST /undo":                     doUndo,
+		"GET /jobs":                      showJobs,
+		"POST /jobs":                     changeJobs,
+		"GET /operations":                showOperations,
 		"/":                              notFound,
 	} {
 		c.web.Handle(pattern, c.page(page))
@@ -230,6 +235,7 @@ var notices = map[string]string{
 	"saved": "The changes have been made.", "added": "The entry has been added.", "moved": "The entry has its new name.",
 	"deleted": "The entry has been deleted.", "password": "The password has been changed.", "nothing": "Nothing was different, so nothing has been changed.",
 	"value": "The value has been added.", "valuegone": "The value has been removed.", "out": "You have logged out.",
+	"started": "The job has begun.", "canceled": "The job is being canceled.",
 	"restored": "The entry is as it was then.", "undone": "The change has been undone.",
 }
 

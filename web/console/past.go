@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -268,6 +269,7 @@ type changesPage struct {
 	*found
 	Who, Since, Until string
 	Changes           []*change
+	Below             string // the next part has smaller numbers; "": there is none
 }
 
 // showChanges shows the changes of all entries, the newest first.
@@ -283,18 +285,18 @@ func showChanges(v *visit) error {
 	if err != nil {
 		return err
 	}
-	all := filter.And{&filter.Present{Attribute: "objectClass"}}
+	wanted := filter.And{&filter.Present{Attribute: "objectClass"}}
 	if !until.IsZero() {
-		all = append(all, &filter.LessOrEqual{Attribute: "changeTime", Value: []byte(until.Format("20060102150405Z"))})
+		wanted = append(wanted, &filter.LessOrEqual{Attribute: "changeTime", Value: []byte(until.Format("20060102150405Z"))})
 	}
 	if p.Who != "" {
 		who, err := v.named(p.Who)
 		if err != nil {
 			return err
 		}
-		all = append(all, who)
+		wanted = append(wanted, who)
 	}
-	if p.found, p.Changes, err = v.changes(all, rows, q.Get("cookie")); err != nil {
+	if err := v.changesLike(p, wanted, q.Get("below"), q.Get("cookie")); err != nil {
 		return err
 	}
 	// The server would read the whole journal for older ones.
@@ -302,9 +304,49 @@ func showChanges(v *visit) error {
 		t, err := schema.Time([]byte(c.First("changeTime")))
 		return err == nil && t.Before(since)
 	}); n >= 0 {
-		p.Changes, p.Cookie = p.Changes[:n], ""
+		p.Changes, p.Cookie, p.Below = p.Changes[:n], "", ""
 	}
 	return v.render("changes", "Changes", p)
+}
+
+// window is how many changes a search looks at that wants particular ones.
+const window = 1000
+
+// changesLike adds to a page the changes that a filter wants. It looks for them a window after the other, for a
+// second.
+func (v *door) changesLike(p *changesPage, wanted filter.And, typed, cookie string) error {
+	if len(wanted) == 1 {
+		var err error
+		p.found, p.Changes, err = v.changes(wanted, rows, cookie)
+		return err
+	}
+	below, err := strconv.Atoi(typed)
+	if err != nil {
+		top, err := v.base("", "lastChangeNumber")
+		if err != nil {
+			return err
+		}
+		last, _ := strconv.Atoi(top.First("lastChangeNumber")) // 0 for whom it is not shown
+		below = last + 1
+	}
+	for begin := time.Now(); ; cookie = "" {
+		lower := max(below-window, 1)
+		f := append(slices.Clone(wanted), &filter.GreaterOrEqual{Attribute: "changeNumber", Value: fmt.Append(nil, lower)}, &filter.LessOrEqual{Attribute: "changeNumber", Value: fmt.Append(nil, max(below-1, 1))})
+		if p.found, p.Changes, err = v.changes(f, rows, cookie); err != nil {
+			return err
+		}
+		switch {
+		case p.Cookie != "":
+			p.Below = strconv.Itoa(below)
+			return nil
+		case lower == 1:
+			return nil
+		}
+		p.Below, below = strconv.Itoa(lower), lower
+		if len(p.Changes) > 0 || time.Since(begin) > time.Second {
+			return nil
+		}
+	}
 }
 
 // typedTime returns the time that somebody has chosen, in UTC.
