@@ -152,6 +152,11 @@ func (c *Console) Register() {
 		"GET /jobs":                      showJobs,
 		"POST /jobs":                     changeJobs,
 		"GET /operations":                showOperations,
+		"GET /access":                    showAccess,
+		"GET /accounts":                  showAccounts,
+		"POST /accounts":                 unlock,
+		"GET /branches":                  showBranches,
+		"POST /branches":                 changeBranch,
 		"/":                              notFound,
 	} {
 		c.web.Handle(pattern, c.page(page))
@@ -236,6 +241,8 @@ var notices = map[string]string{
 	"deleted": "The entry has been deleted.", "password": "The password has been changed.", "nothing": "Nothing was different, so nothing has been changed.",
 	"value": "The value has been added.", "valuegone": "The value has been removed.", "out": "You have logged out.",
 	"started": "The job has begun.", "canceled": "The job is being canceled.",
+	"unlocked": "The account is unlocked.", "branch-make": "The branch has been made.", "branch-merge": "The branch has been merged: its changes are visible.",
+	"branch-park": "The branch is parked.", "branch-discard": "The branch and its changes are gone.",
 	"restored": "The entry is as it was then.", "undone": "The change has been undone.",
 }
 

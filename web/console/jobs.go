@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +24,6 @@ type jobsPage struct {
 // An offeredJob is a job that can be started.
 type offeredJob struct {
 	Name, Usage, Arguments string // Usage: of its arguments; Arguments: what was typed
-	Wrong                  string
 }
 
 // About returns what the job does.
@@ -40,6 +38,12 @@ func (o *offeredJob) About() string {
 func jobNumber(e *Entry) int {
 	n, _ := strconv.Atoi(e.First("cn")) // 0: no job has this number
 	return n
+}
+
+// Operating are the pages for whoever runs the server.
+func (p *place) Operating() []struct{ Name, Path string } {
+	return []struct{ Name, Path string }{{"Access", "/access"}, {"Accounts", "/accounts"}, {"Branches", "/branches"}, {"Views", "/views"},
+		{"Operations", "/operations"}, {"Jobs", "/jobs"}, {"Servers", "/servers"}}
 }
 
 // Clock returns a Generalized Time as people write it.
@@ -128,16 +132,7 @@ func changeJobs(v *visit) error {
 	if err2 != nil {
 		return err2
 	}
-	var result *op.Result
-	var refused *pageError
-	switch {
-	case errors.As(err, &result):
-		p.Error = explain(result)
-		v.answer(statusOf(result.Code))
-	case errors.As(err, &refused):
-		p.Error = refused.text
-		v.answer(refused.status)
-	default:
+	if !v.problem(err, &p.Error) {
 		return err
 	}
 	for _, o := range p.Offered {

@@ -431,12 +431,7 @@ func showDiff(v *visit) error {
 		return nil
 	}
 	text, answer, err := v.extended(control.OIDDiff, request)
-	var result *op.Result
-	if errors.As(err, &result) {
-		p.Error = explain(result)
-		v.answer(statusOf(result.Code))
-		return v.render("diff", "Compare two moments", p)
-	} else if err != nil {
+	if err != nil && !v.problem(err, &p.Error) {
 		return err
 	}
 	if d, err := control.ParseDifferences(answer); err == nil {
@@ -513,16 +508,7 @@ func restore(v *visit, try bool) error {
 			}
 		}
 	}
-	var result *op.Result
-	var refused *pageError
-	switch {
-	case errors.As(err, &result):
-		p.Error = explain(result)
-		v.answer(statusOf(result.Code))
-	case errors.As(err, &refused):
-		p.Error = refused.text
-		v.answer(refused.status)
-	case err != nil:
+	if err != nil && !v.problem(err, &p.Error) {
 		return err
 	}
 	return v.render("restore", "Restore "+labelOf(p.Name), p)
@@ -639,11 +625,9 @@ func undo(v *visit, try bool) error {
 				return v.redirect("/changes?done=undone")
 			}
 		}
-		var result *op.Result
-		if p.Error = err.Error(); errors.As(err, &result) {
-			p.Error = explain(result)
+		if !v.problem(err, &p.Error) {
+			return err
 		}
-		v.answer(http.StatusConflict)
 	}
 	return v.render("undo", "Undo a change", p)
 }
