@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -158,12 +159,12 @@ type accountList struct {
 func accountLists() []accountList {
 	day := func(n int) string { return time.Now().AddDate(0, 0, n).UTC().Format("20060102150405Z") }
 	return []accountList{
-		{"locked", "Locked", "by wrong passwords, for now or until they are unlocked", "(&(pwdAccountLockedTime=*)(!(pwdAccountLockedTime=000001010000Z)))"},
-		{"disabled", "Disabled", "until they are enabled", "(pwdAccountLockedTime=000001010000Z)"},
+		{"locked", "Locked", "that wrong passwords have locked, for a time or until they are unlocked", "(&(pwdAccountLockedTime=*)(!(pwdAccountLockedTime=000001010000Z)))"},
+		{"disabled", "Disabled", "that are disabled until they are enabled again", "(pwdAccountLockedTime=000001010000Z)"},
 		{"reset", "To change", "whose owner must change the password first", "(pwdReset=TRUE)"},
 		{"ending", "Ending", "that end within 30 days, or have ended", "(pwdEndTime<=" + day(30) + ")"},
-		{"old", "Old passwords", "not changed for 90 days", "(pwdChangedTime<=" + day(-90) + ")"},
-		{"unused", "Unused", "not used for 90 days", "(pwdLastSuccess<=" + day(-90) + ")"},
+		{"old", "Old passwords", "whose password is older than 90 days", "(pwdChangedTime<=" + day(-90) + ")"},
+		{"unused", "Unused", "that nobody has used for 90 days", "(pwdLastSuccess<=" + day(-90) + ")"},
 	}
 }
 
@@ -255,11 +256,41 @@ func (v *visit) branches(name string) (*branchesPage, error) {
 
 func showBranches(v *visit) error {
 	v.At = ""
+	if v.r.URL.Query().Get("format") == "ldif" {
+		return downloadBranch(v)
+	}
 	p, err := v.branches(v.r.URL.Query().Get("branch"))
 	if err != nil {
 		return err
 	}
 	return v.render("branches", "Branches", p)
+}
+
+// downloadBranch sends the changes of a branch as LDIF.
+func downloadBranch(v *visit) error {
+	base := "cn=changes," + branchDN(v.r.URL.Query().Get("branch"))
+	for cookie, n := "", 0; ; n++ {
+		f, err := v.search(&op.Search{Base: base, Scope: op.SingleLevel, Filter: namedLike(""), Attributes: []string{"*"}}, cookie)
+		switch {
+		case err != nil && n == 0:
+			return err
+		case err != nil || f.Refused != "":
+			panic(http.ErrAbortHandler) // so that the file does not look whole
+		case n == 0:
+			v.attach("text/plain; charset=utf-8", "branch.ldif")
+			io.WriteString(v.w, "version: 1\n") // an error means that the client is gone
+		}
+		for _, e := range f.Entries {
+			io.WriteString(v.w, "\n"+recordOf(e))
+		}
+		if cookie = f.Cookie; cookie == "" {
+			return nil
+		}
+	}
+}
+
+func branchDN(name string) string {
+	return dn.RDN{{Type: "cn", Value: []byte(name)}}.String() + ",cn=branches"
 }
 
 // changeBranch makes, merges, parks or discards a branch.
@@ -269,7 +300,7 @@ func changeBranch(v *visit) error {
 	}
 	f := v.r.PostForm
 	name, what := strings.TrimSpace(f.Get("branch")), f.Get("do")
-	at := dn.RDN{{Type: "cn", Value: []byte(name)}}.String() + ",cn=branches"
+	at := branchDN(name)
 	var err error
 	if what != "make" {
 		err = v.confirm(f.Get("password"))

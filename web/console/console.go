@@ -65,7 +65,7 @@ func New(w *web.Server, d *directory.Directory) *Console {
 		c.static[digested], c.names[name] = asset{kind, body, zip(body)}, digested
 	}
 	pages := readAll("pages")
-	base := template.New("").Funcs(template.FuncMap{"static": func(name string) string { return "/static/" + c.names[name] }, "label": labelOf, "dict": dict, "inc": func(n int) int { return n + 1 }, "kindOf": kindOf, "link": link})
+	base := template.New("").Funcs(template.FuncMap{"static": func(name string) string { return "/static/" + c.names[name] }, "label": labelOf, "dict": dict, "inc": func(n int) int { return n + 1 }, "kindOf": kindOf, "link": link, "momentText": momentText})
 	template.Must(base.Parse(string(pages["layout.html"])))
 	template.Must(base.Parse(string(pages["parts.html"])))
 	for name, text := range pages {

@@ -97,6 +97,9 @@ func (s *series) Most() string {
 }
 
 func number(x float64) string {
+	if x < 1 && x > 0 {
+		return strconv.FormatFloat(x, 'f', 2, 64)
+	}
 	if x >= 10 || x == float64(int64(x)) {
 		return strconv.FormatFloat(x, 'f', 0, 64)
 	}
@@ -177,11 +180,11 @@ func showOperations(v *visit) error {
 			p.For = v.Between(e.First("startTime"), "")
 		case strings.HasSuffix(name, ",cn=threads,cn=monitor"), strings.HasSuffix(name, ",cn=waiters,cn=monitor"):
 			text := e.First("monitoredInfo") + e.First("monitorCounter")
-			p.Facts = append(p.Facts, fact{labelOf(parentOf(e.DN)) + " " + strings.ToLower(e.Label()), text})
+			p.Facts = append(p.Facts, fact{strings.ToLower(labelOf(parentOf(e.DN)) + ", " + e.Label()), text})
 		}
 	}
-	for _, n := range []string{"errors", "bindSecurityErrors", "securityErrors", "referrals", "bytesRecv", "bytesSent"} {
-		p.Facts = append(p.Facts, fact{n, strconv.FormatInt(x.counts[n], 10)})
+	for _, n := range []fact{{"errors", "errors"}, {"failed binds", "bindSecurityErrors"}, {"failed binds and refused", "securityErrors"}, {"referrals", "referrals"}, {"octets received", "bytesRecv"}, {"octets sent", "bytesSent"}} {
+		p.Facts = append(p.Facts, fact{n.Name, strconv.FormatInt(x.counts[n.Text], 10)})
 	}
 	p.Plots = seriesOf(v.samples.add(x))
 	if v.r.Header.Get("HX-Request") != "" {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -44,8 +45,7 @@ func changeOf(e *Entry) *change {
 			c.What = append(c.What, "below "+to)
 		}
 	case "modify":
-		record := "dn:: " + base64.StdEncoding.EncodeToString([]byte(c.Name)) + "\nchangetype: modify\n" + c.LDIF
-		if r, err := ldif.NewReader(strings.NewReader(record), ldif.Options{}).Read(); err == nil {
+		if r, err := ldif.NewReader(strings.NewReader(recordOf(e)), ldif.Options{}).Read(); err == nil {
 			c.What = wordsOf(r.Change)
 		}
 	}
@@ -56,6 +56,19 @@ func changeOf(e *Entry) *change {
 	}
 	c.shorten()
 	return c
+}
+
+// recordOf returns an entry of cn=changelog as a record of LDIF.
+func recordOf(e *Entry) string {
+	text := "dn:: " + base64.StdEncoding.EncodeToString([]byte(e.First("targetDN"))) + "\nchangetype: " + e.First("changeType") + "\n" + e.First("changes")
+	for _, f := range [][2]string{{"newrdn", "newRDN"}, {"deleteoldrdn", "deleteOldRDN"}, {"newsuperior", "newSuperior"}} {
+		if value := e.First(f[1]); value == "TRUE" || value == "FALSE" {
+			text += f[0] + ": " + map[string]string{"TRUE": "1", "FALSE": "0"}[value] + "\n"
+		} else if value != "" {
+			text += f[0] + ":: " + base64.StdEncoding.EncodeToString([]byte(value)) + "\n"
+		}
+	}
+	return text
 }
 
 // shorten leaves out of a change what is too much for a line of a page.
@@ -130,8 +143,8 @@ func (c *change) Time() (x Value) {
 
 // Before returns the moment before the commit.
 func (c *change) Before() string {
-	var at, count, slot uint64
-	if _, err := fmt.Sscanf(c.Revision(), "r%x-%x-%x", &at, &count, &slot); err != nil {
+	at, count, slot, ok := revision(c.Revision())
+	if !ok {
 		return ""
 	}
 	n := at<<23 | slot<<8 | count - 1 // as revisions are ordered
@@ -153,6 +166,20 @@ func (p *place) RestoreLink(c *change) string {
 
 // Parent returns the name of the parent of an entry.
 func (p *place) Parent(name string) string { return parentOf(name) }
+
+// revision returns the time, the counter and the slot of a revision.
+func revision(text string) (at, count, slot uint64, ok bool) {
+	n, err := fmt.Sscanf(text, "r%x-%x-%x", &at, &count, &slot)
+	return at, count, slot, n == 3 && err == nil
+}
+
+// momentText returns a moment as people write it. Revisions count milliseconds from the year 2013.
+func momentText(text string) string {
+	if at, _, _, ok := revision(text); ok {
+		return time.UnixMilli(time.Date(2013, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() + int64(at)).UTC().Format("2006-01-02 15:04:05.000")
+	}
+	return cmp.Or(text, "now")
+}
 
 // changes returns changes, the newest first.
 func (v *door) changes(f filter.Filter, n int, cookie string) (*found, []*change, error) {
@@ -219,7 +246,13 @@ type comparison struct {
 // A comparedRow is an attribute at two moments.
 type comparedRow struct {
 	Name   string
-	Values [2][]*Value
+	Values [2][]*comparedValue
+}
+
+// A comparedValue is a value at one of two moments.
+type comparedValue struct {
+	*Value
+	Only bool // the other moment has no such value
 }
 
 // compareMoments shows the values of an entry at two moments side by side.
@@ -246,7 +279,9 @@ func compareMoments(v *visit) error {
 				n = len(p.Rows)
 				p.Rows = append(p.Rows, &comparedRow{Name: r.Name})
 			}
-			p.Rows[n].Values[i] = r.Values
+			for _, x := range r.Values {
+				p.Rows[n].Values[i] = append(p.Rows[n].Values[i], &comparedValue{Value: x})
+			}
 			texts[i][r.Name] = string(bytes.Join(slices.SortedFunc(slices.Values(e.find(r.Name).Values), bytes.Compare), []byte{0}))
 		}
 	}
@@ -257,6 +292,11 @@ func compareMoments(v *visit) error {
 		same := texts[0][r.Name] == texts[1][r.Name]
 		if same {
 			p.Same = append(p.Same, r.Name)
+		}
+		for i, values := range r.Values {
+			for _, x := range values {
+				x.Only = !slices.ContainsFunc(r.Values[1-i], func(y *comparedValue) bool { return x.Text == y.Text && x.Note == y.Note })
+			}
 		}
 		return same
 	})
