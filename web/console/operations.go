@@ -178,9 +178,6 @@ func showOperations(v *visit) error {
 		case name == "cn=monitor":
 			p.Since = v.Clock(e.First("startTime"))
 			p.For = v.Between(e.First("startTime"), "")
-		case strings.HasSuffix(name, ",cn=threads,cn=monitor"), strings.HasSuffix(name, ",cn=waiters,cn=monitor"):
-			text := e.First("monitoredInfo") + e.First("monitorCounter")
-			p.Facts = append(p.Facts, fact{strings.ToLower(labelOf(parentOf(e.DN)) + ", " + e.Label()), text})
 		}
 	}
 	for _, n := range []fact{{"errors", "errors"}, {"failed binds", "bindSecurityErrors"}, {"failed binds and refused", "securityErrors"}, {"referrals", "referrals"}, {"octets received", "bytesRecv"}, {"octets sent", "bytesSent"}} {

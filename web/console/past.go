@@ -154,6 +154,14 @@ func (c *change) Before() string {
 	return fmt.Sprintf("r%x-%x-%x", n>>23, n&0xff, n>>8&0x7fff)
 }
 
+// ReadsChanges reports whether the requester may read the changelog.
+func (v *door) ReadsChanges() bool {
+	now := *v
+	now.At = ""
+	top, err := now.base("", "firstChangeNumber")
+	return v.Who != "" && err == nil && top.First("firstChangeNumber") != ""
+}
+
 // UndoLink returns the address of the page that undoes the commit of a change.
 func (p *place) UndoLink(c *change) string {
 	return link("/undo", "revision", c.Revision(), "number", c.Number())
@@ -317,11 +325,11 @@ func showChanges(v *visit) error {
 	v.At = ""
 	q := v.r.URL.Query()
 	p := &changesPage{Who: strings.TrimSpace(q.Get("who")), Since: q.Get("since"), Until: q.Get("until")}
-	since, err := typedTime(p.Since, time.Time{})
+	since, err := typedTime(p.Since)
 	if err != nil {
 		return err
 	}
-	until, err := typedTime(p.Until, time.Time{})
+	until, err := typedTime(p.Until)
 	if err != nil {
 		return err
 	}
@@ -389,17 +397,16 @@ func (v *door) changesLike(p *changesPage, wanted filter.And, typed, cookie stri
 	}
 }
 
-// typedTime returns the time that somebody has chosen, in UTC.
-func typedTime(text string, otherwise time.Time) (time.Time, error) {
-	if text == "" {
-		return otherwise, nil
-	}
-	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02", time.RFC3339} {
-		if t, err := time.Parse(layout, text); err == nil {
+// typedTime returns the time that somebody has chosen, in UTC; none is the zero time.
+func typedTime(text string) (t time.Time, err error) {
+	for _, layout := range []string{"", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02", time.RFC3339} {
+		if t, err = time.Parse(layout, text); err == nil && text == "" {
+			return time.Time{}, nil
+		} else if err == nil {
 			return t.UTC(), nil
 		}
 	}
-	return otherwise, errorf(http.StatusUnprocessableEntity, "%.40q is no time: type one such as 2026-11-27T09:00, in UTC.", text)
+	return t, errorf(http.StatusUnprocessableEntity, "%.40q is no time: type one such as 2026-11-27T09:00, in UTC.", text)
 }
 
 // named returns the filter of changes by somebody: a name, or a part of one.

@@ -145,6 +145,9 @@ func TestPastRights(t *testing.T) {
 			}
 		}
 		v := s.logged(jdoe, "opensesame")
+		if v.get("/entry/" + url.PathEscape("dn:"+jdoe)); strings.Contains(v.page(), "History") {
+			t.Error("there is a link to a history that jdoe may not see")
+		}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, v.url+page, strings.NewReader(""))
 		if err != nil {
 			t.Fatal(err)
