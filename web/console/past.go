@@ -38,16 +38,8 @@ const (
 // changeOf returns the change of an entry of cn=changelog.
 func changeOf(e *Entry) *change {
 	c := &change{Entry: e, Name: e.First("targetDN"), Kind: e.First("changeType"), LDIF: e.First("changes")}
-	switch strings.ToLower(c.Kind) {
-	case "modrdn", "moddn":
-		c.Kind, c.What = "rename", []string{"now " + e.First("newRDN")}
-		if to := e.First("newSuperior"); to != "" {
-			c.What = append(c.What, "below "+to)
-		}
-	case "modify":
-		if r, err := ldif.NewReader(strings.NewReader(recordOf(e)), ldif.Options{}).Read(); err == nil {
-			c.What = wordsOf(r.Change)
-		}
+	if r, err := ldif.NewReader(strings.NewReader(recordOf(e)), ldif.Options{}).Read(); err == nil {
+		c.Kind, c.What = wordsOf(r.Change)
 	}
 	for line := range strings.Lines(c.LDIF) {
 		if name, ok := strings.CutSuffix(strings.TrimSpace(line), " was changed; its values are not kept"); ok && c.Kind == "modify" {
@@ -81,15 +73,20 @@ func (c *change) shorten() {
 	}
 }
 
-// wordsOf returns what a change does, a part each.
-func wordsOf(r op.Request) (all []string) {
+// wordsOf returns the kind of a change, and what it does, a part each.
+func wordsOf(r op.Request) (kind string, all []string) {
 	switch r := r.(type) {
+	case *op.Add:
+		kind = "add"
+	case *op.Delete:
+		kind = "delete"
 	case *op.ModifyDN:
-		all = append(all, "now "+r.NewRDN)
+		kind, all = "rename", append(all, "now "+r.NewRDN)
 		if r.NewSuperior != nil {
 			all = append(all, "below "+*r.NewSuperior)
 		}
 	case *op.Modify:
+		kind = "modify"
 		for _, m := range r.Changes {
 			sign := map[op.ModKind]string{op.ModAdd: "+ ", op.ModDelete: "− ", op.ModReplace: ""}[m.Kind]
 			text := sign + m.Description
@@ -109,7 +106,7 @@ func wordsOf(r op.Request) (all []string) {
 			all = append(all, text)
 		}
 	}
-	return all
+	return kind, all
 }
 
 // ID returns the entryUUID of the changed entry.
@@ -494,21 +491,9 @@ func recordsOf(text string) (all []*change) {
 		if err != nil || len(all) == rows {
 			return all // the end of what was kept
 		}
-		kind := map[bool]string{true: "add"}[r.Change == nil]
-		switch r.Change.(type) {
-		case *op.Add:
-			kind = "add"
-		case *op.Delete:
-			kind = "delete"
-		case *op.Modify:
-			kind = "modify"
-		case *op.ModifyDN:
-			kind = "rename"
-		}
-		c := &change{Entry: &Entry{}, Name: r.DN, Kind: kind, What: wordsOf(r.Change)}
-		if r.Change != nil {
-			c.LDIF = ldifOf(r.DN, r.Change)
-		}
+		c := &change{Entry: &Entry{}, Name: r.DN}
+		c.Kind, c.What = wordsOf(r.Change)
+		c.LDIF = ldifOf(r.DN, r.Change)
 		c.shorten()
 		all = append(all, c)
 	}
@@ -534,19 +519,15 @@ func (v *door) restoration(r control.Restore) (p *restorePage, err error) {
 	return p, err
 }
 
-// showRestore shows what a restore would do, and restore does it.
-func showRestore(v *visit) error { return restore(v, true) }
-
-func doRestore(v *visit) error { return restore(v, false) }
-
-func restore(v *visit, try bool) error {
+// restore shows what a restore would do, and makes it if it is posted.
+func restore(v *visit) error {
 	if err := v.r.ParseForm(); err != nil {
 		return err
 	}
 	v.At = ""
 	r := control.Restore{Name: strings.TrimSpace(v.r.Form.Get("name")), Moment: strings.TrimSpace(v.r.Form.Get("moment")), Subtree: v.r.Form.Has("subtree"), DryRun: true}
 	p, err := v.restoration(r)
-	if err == nil && !try {
+	if err == nil && v.r.Method == http.MethodPost {
 		if err = v.confirm(v.r.PostForm.Get("password")); err == nil {
 			r.DryRun = false
 			var done *restorePage
@@ -652,12 +633,8 @@ func (v *visit) plan(s *step) error {
 	return err
 }
 
-func showUndo(v *visit) error { return undo(v, true) }
-
-func doUndo(v *visit) error { return undo(v, false) }
-
-// undo undoes a commit, if nobody changed its entries since, or shows how.
-func undo(v *visit, try bool) error {
+// undo shows how a commit is undone, and does so if it is posted and nobody changed its entries since.
+func undo(v *visit) error {
 	if err := v.r.ParseForm(); err != nil {
 		return err
 	}
@@ -666,7 +643,7 @@ func undo(v *visit, try bool) error {
 	if err != nil {
 		return err
 	}
-	if !try && p.Possible {
+	if v.r.Method == http.MethodPost && p.Possible {
 		if err = v.confirm(v.r.PostForm.Get("password")); err == nil {
 			if err = v.undo(p); err == nil {
 				return v.redirect("/changes?done=undone")
