@@ -560,7 +560,7 @@ type undoPage struct {
 
 // undoOf finds out what undoes a commit. The number is that of one of its changes.
 func (v *visit) undoOf() (*undoPage, error) {
-	p := &undoPage{Revision: v.r.Form.Get("revision"), Number: v.r.Form.Get("number"), Possible: true}
+	p := &undoPage{Revision: v.r.Form.Get("revision"), Number: v.r.Form.Get("number")}
 	var n int
 	if _, err := fmt.Sscan(p.Number, &n); err != nil || p.Revision == "" {
 		return nil, errorf(http.StatusNotFound, "The address of this page is damaged: begin with the change that is to be undone.")
@@ -599,8 +599,10 @@ func (v *visit) undoOf() (*undoPage, error) {
 		if c.Kind == "delete" {
 			back = append(back, c.Name)
 		}
-		p.Steps, p.Possible = append(p.Steps, s), p.Possible && s.Problem == ""
+		p.Steps = append(p.Steps, s)
 	}
+	p.Possible = !slices.ContainsFunc(p.Steps, func(s *step) bool { return s.Problem != "" }) &&
+		slices.ContainsFunc(p.Steps, func(s *step) bool { return s.Plan == nil || s.Plan.Changes > 0 })
 	return p, nil
 }
 

@@ -106,7 +106,12 @@ func TestUndoRefused(t *testing.T) {
 	if !strings.Contains(s.entry(jdoe), "title: second") {
 		t.Error("the later change is gone")
 	}
-	one := s.logged(jdoe, "opensesame")
+	s.modify(s.admin, jdoe, "userPassword", "seven green lanterns")
+	v.get("/changes")
+	v.shows("userPassword changed")
+	v.follow("Undo")
+	v.shows("Nothing is different from then", "passwords have none")
+	one := s.logged(jdoe, "seven green lanterns")
 	one.get(v.at.RequestURI())
 	if one.status != http.StatusNotFound && one.status != http.StatusForbidden {
 		t.Errorf("jdoe sees how to undo a change: %d", one.status)
