@@ -90,9 +90,7 @@ func (v *visit) rights(p *accessPage) error {
 	if p.Attributes == "" {
 		ask = append(ask, "*")
 	}
-	for _, n := range (&query{Columns: p.Attributes}).List() {
-		ask = append(ask, n)
-	}
+	ask = append(ask, (&query{Columns: p.Attributes}).List()...)
 	e, err := v.only(&op.Search{Base: p.Name, Scope: op.BaseObject, Filter: namedLike(""), Attributes: ask}, op.Control{OID: control.OIDEffectiveRights, Critical: true, Value: []byte(as)})
 	if err != nil {
 		return err
