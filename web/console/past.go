@@ -339,6 +339,10 @@ func showChanges(v *visit) error {
 		if err != nil {
 			return err
 		}
+		if any, ok := who.(filter.Or); ok && len(any) == 0 {
+			p.found = &found{}
+			return v.render("changes", "Changes", p)
+		}
 		wanted = append(wanted, who)
 	}
 	if err := v.changesLike(p, wanted, q.Get("below"), q.Get("cookie")); err != nil {
@@ -355,7 +359,7 @@ func showChanges(v *visit) error {
 }
 
 // window is how many changes a search looks at that wants particular ones.
-const window = 1000
+const window = 200
 
 // changesLike adds to a page the changes that a filter wants. It looks for them a window after the other, for a
 // second.
@@ -381,7 +385,7 @@ func (v *door) changesLike(p *changesPage, wanted filter.And, typed, cookie stri
 			return err
 		}
 		switch {
-		case p.Cookie != "":
+		case p.Cookie != "" || p.Refused != "":
 			p.Below = strconv.Itoa(below)
 			return nil
 		case lower == 1:
