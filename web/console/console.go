@@ -39,6 +39,8 @@ type Console struct {
 	static map[string]asset  // by the name with the digest
 	names  map[string]string // the name with the digest, by the name in static
 	pages  map[string]*template.Template
+
+	samples samples // of the page of operations
 }
 
 // An asset is an embedded file that browsers ask for.
@@ -63,7 +65,7 @@ func New(w *web.Server, d *directory.Directory) *Console {
 		c.static[digested], c.names[name] = asset{kind, body, zip(body)}, digested
 	}
 	pages := readAll("pages")
-	base := template.New("").Funcs(template.FuncMap{"static": func(name string) string { return "/static/" + c.names[name] }, "label": labelOf, "dict": dict, "inc": func(n int) int { return n + 1 }, "kindOf": kindOf})
+	base := template.New("").Funcs(template.FuncMap{"static": func(name string) string { return "/static/" + c.names[name] }, "label": labelOf, "dict": dict, "inc": func(n int) int { return n + 1 }, "kindOf": kindOf, "link": link, "momentText": momentText})
 	template.Must(base.Parse(string(pages["layout.html"])))
 	template.Must(base.Parse(string(pages["parts.html"])))
 	for name, text := range pages {
@@ -139,6 +141,22 @@ func (c *Console) Register() {
 		"GET /schema":                    showSchema,
 		"GET /servers":                   showServers,
 		"GET /views":                     showViews,
+		"GET /entry/{id}/history":        showHistory,
+		"GET /entry/{id}/compare":        compareMoments,
+		"GET /changes":                   showChanges,
+		"GET /diff":                      showDiff,
+		"GET /restore":                   restore,
+		"POST /restore":                  restore,
+		"GET /undo":                      undo,
+		"POST /undo":                     undo,
+		"GET /jobs":                      showJobs,
+		"POST /jobs":                     changeJobs,
+		"GET /operations":                showOperations,
+		"GET /access":                    showAccess,
+		"GET /accounts":                  showAccounts,
+		"POST /accounts":                 unlock,
+		"GET /branches":                  showBranches,
+		"POST /branches":                 changeBranch,
 		"/":                              notFound,
 	} {
 		c.web.Handle(pattern, c.page(page))
@@ -222,6 +240,10 @@ var notices = map[string]string{
 	"saved": "The changes have been made.", "added": "The entry has been added.", "moved": "The entry has its new name.",
 	"deleted": "The entry has been deleted.", "password": "The password has been changed.", "nothing": "Nothing was different, so nothing has been changed.",
 	"value": "The value has been added.", "valuegone": "The value has been removed.", "out": "You have logged out.",
+	"started": "The job has begun.", "canceled": "The job is being canceled.",
+	"unlocked": "The account is unlocked.", "branch-make": "The branch has been made.", "branch-merge": "The branch has been merged: its changes are visible.",
+	"branch-park": "The branch is parked.", "branch-discard": "The branch and its changes are gone.",
+	"restored": "The entry is as it was then.", "undone": "The change has been undone.",
 }
 
 // fail shows an error.

@@ -23,7 +23,8 @@ type query struct {
 	Scope   string // base, one, sub
 	Columns string // attributes, separated by commas or spaces
 	Sort    string // an attribute, with - before it for the reverse order
-	Format  string // "", ldif, csv
+	Format  string // "", ldif, csv, plan, run
+	Plan    *searchPlan
 
 	filter filter.Filter
 	*found
@@ -95,8 +96,15 @@ func showSearch(v *visit) error {
 		}
 		return v.render("search", "Search", q)
 	}
-	if q.Format == "csv" || q.Format == "ldif" {
+	switch q.Format {
+	case "csv", "ldif":
 		return v.download(q)
+	case "plan", "run":
+		var err error
+		if q.Plan, err = v.planOf(q, q.Format); err != nil {
+			return err
+		}
+		return v.render("search", "Search", q)
 	}
 	r, cs := q.request(append(q.List(), "entryUUID", "objectClass")...)
 	f, err := v.search(r, v.r.URL.Query().Get("cookie"), cs...)

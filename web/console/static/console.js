@@ -18,6 +18,11 @@ document.addEventListener("htmx:after:swap", (event) => {
   if (target?.matches?.("li.more")) document.querySelector(".tree li.more a")?.focus();
 });
 
+// Parts that refresh themselves wait while nobody sees the window.
+document.addEventListener("htmx:before:request", (event) => {
+  if (document.hidden) event.preventDefault();
+});
+
 // Keys: / searches, g t opens the tree, ? shows help of the search page.
 let before = "";
 document.addEventListener("keydown", (event) => {
