@@ -111,7 +111,14 @@ func readAll(folder string) map[string][]byte {
 // Register adds the pages to the server.
 func (c *Console) Register() {
 	c.web.Handle("GET /static/{name}", http.HandlerFunc(c.serveStatic))
-	for pattern, page := range map[string]func(*visit) error{
+	for pattern, page := range routes() {
+		c.web.Handle(pattern, c.page(page))
+	}
+}
+
+// routes returns the pages by their patterns.
+func routes() map[string]func(*visit) error {
+	return map[string]func(*visit) error{
 		"GET /{$}":                       home,
 		"GET /login":                     showLogin,
 		"POST /login":                    logIn,
@@ -140,8 +147,6 @@ func (c *Console) Register() {
 		"GET /servers":                   showServers,
 		"GET /views":                     showViews,
 		"/":                              notFound,
-	} {
-		c.web.Handle(pattern, c.page(page))
 	}
 }
 

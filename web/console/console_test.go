@@ -47,6 +47,7 @@ type site struct {
 	t     *testing.T
 	url   string
 	dir   *directory.Directory
+	part  *partition.Partition
 	admin web.Client
 }
 
@@ -80,7 +81,7 @@ func newSite(t *testing.T) *site {
 		d.Close()
 		p.Close(ctx)
 	})
-	s := &site{t: t, url: w.URLs()[0], dir: d, admin: web.Client{Session: d.NewSession(nil)}}
+	s := &site{t: t, url: w.URLs()[0], dir: d, part: p, admin: web.Client{Session: d.NewSession(nil)}}
 	s.ldap(s.admin, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
 	f, err := os.Open("../../testdata/ldif/example.ldif")
 	if err != nil {
