@@ -134,32 +134,39 @@ func (b *tab) scheme(name string) {
 const inspect = `axe.run(document, {runOnly: %s, resultTypes: ["violations"]}).then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary)).concat(
 	document.scrollingElement.scrollWidth > innerWidth ? ["the page is " + document.scrollingElement.scrollWidth + " wide"] : []))`
 
-// rules are the tags of axe's rules; what does not depend on colours is the same in both schemes.
-var rules = map[string]string{"light": `{type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}`, "dark": `{type: "rule", values: ["color-contrast"]}`}
+// looks are the ways to look at a page. Of axe's rules, the first look has all, and the others those whose result
+// depends on the width or the colours.
+var looks = []struct {
+	width         int64
+	scheme, rules string
+}{
+	{1280, "light", `{type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}`},
+	{1280, "dark", `["color-contrast", "link-in-text-block"]`},
+	{320, "dark", `["color-contrast", "link-in-text-block"]`},
+	{320, "light", `["color-contrast", "link-in-text-block", "target-size", "scrollable-region-focusable", "avoid-inline-spacing"]`},
+}
 
-// look looks at a page in both schemes and at two widths.
+// look looks at a page.
 func (b *tab) look(axe, address, name string) {
 	b.t.Helper()
-	for _, width := range []int64{1280, 320} {
-		b.must(chromedp.Do(b.ctx, chromedp.EmulateViewport(width, 800)))
-		for _, scheme := range []string{"light", "dark"} {
-			b.scheme(scheme)
-			if scheme == "light" {
-				if err := chromedp.Do(b.ctx, chromedp.Navigate(b.url+address)); err != nil {
-					b.t.Errorf("%s: %v", address, err)
-					return
-				}
-				_, err := chromedp.Run(b.ctx, chromedp.Evaluate[*runtime.RemoteObject](axe))
-				b.must(err)
+	for i, l := range looks {
+		b.must(chromedp.Do(b.ctx, chromedp.EmulateViewport(l.width, 800)))
+		b.scheme(l.scheme)
+		if i == 0 {
+			if err := chromedp.Do(b.ctx, chromedp.Navigate(b.url+address)); err != nil {
+				b.t.Errorf("%s: %v", address, err)
+				return
 			}
-			wrong, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](fmt.Sprintf(inspect, rules[scheme]), chromedp.EvalAwaitPromise))
+			_, err := chromedp.Run(b.ctx, chromedp.Evaluate[*runtime.RemoteObject](axe))
 			b.must(err)
-			for _, w := range append(wrong, b.heard()...) {
-				b.t.Errorf("%s, %d px, %s: %s", address, width, scheme, w)
-			}
-			if *screenshots != "" {
-				b.shoot(fmt.Sprintf("%s-%d-%s", name, width, scheme))
-			}
+		}
+		wrong, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](fmt.Sprintf(inspect, l.rules), chromedp.EvalAwaitPromise))
+		b.must(err)
+		for _, w := range append(wrong, b.heard()...) {
+			b.t.Errorf("%s, %d px, %s: %s", address, l.width, l.scheme, w)
+		}
+		if *screenshots != "" {
+			b.shoot(fmt.Sprintf("%s-%d-%s", name, l.width, l.scheme))
 		}
 	}
 }
