@@ -36,7 +36,8 @@ var screenshots = flag.String("screenshots", "", "write a picture of every page 
 // A tab is a page of a browser.
 type tab struct {
 	*site
-	ctx context.Context
+	ctx     context.Context
+	actions int
 
 	mu       sync.Mutex
 	problems []string // what the browser has said, and requests to elsewhere
@@ -48,7 +49,7 @@ func (s *site) browser() context.Context {
 	if _, err := exec.LookPath("chromium"); err != nil {
 		s.t.Skip("SKIPPED: pages in a browser (Debian's chromium missing)")
 	}
-	ctx, cancel := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.NoSandbox))
+	ctx, cancel := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.NoSandbox, chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-software-rasterizer", true)))
 	if err := chromedp.Do(ctx); err != nil {
 		s.t.Fatal(err)
 	}
@@ -135,21 +136,24 @@ const inspect = `axe.run(document, {runOnly: %s, resultTypes: ["violations"]}).t
 	document.scrollingElement.scrollWidth > innerWidth ? ["the page is " + document.scrollingElement.scrollWidth + " wide"] : []))`
 
 // looks are the ways to look at a page. Of axe's rules, the first look has all, and the others those whose result
-// depends on the width or the colours.
+// depends on the colours or the width; the last, whose colours are those of the second, is for pictures only.
 var looks = []struct {
 	width         int64
 	scheme, rules string
 }{
 	{1280, "light", `{type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}`},
 	{1280, "dark", `["color-contrast", "link-in-text-block"]`},
-	{320, "dark", `["color-contrast", "link-in-text-block"]`},
-	{320, "light", `["color-contrast", "link-in-text-block", "target-size", "scrollable-region-focusable", "avoid-inline-spacing"]`},
+	{320, "light", `["target-size", "scrollable-region-focusable", "link-in-text-block"]`},
+	{320, "dark", `["color-contrast"]`},
 }
 
 // look looks at a page.
 func (b *tab) look(axe, address, name string) {
 	b.t.Helper()
 	for i, l := range looks {
+		if *screenshots == "" && i == len(looks)-1 {
+			break
+		}
 		b.must(chromedp.Do(b.ctx, chromedp.EmulateViewport(l.width, 800)))
 		b.scheme(l.scheme)
 		if i == 0 {
@@ -225,7 +229,7 @@ func addresses(evil string) (all []string) {
 		"/tree?base=" + q(people) + "&at=2020-01-01T00:00:00Z", "/search?q=an&columns=cn,mail,telephoneNumber,description,jpegPhoto,objectClass", "/search?q=nobody-at-all", "/search?q=" + q("(&(cn=ann)(sn=\\zz))"), "/search?q=child",
 		"/search?q=alert&columns=cn,description,labeledURI,title", "/add?kind=person&parent=" + q(people), "/add?kind=group", "/add?class=device", "/add?like=" + q("dn:"+evil),
 		"/schema?name=inetOrgPerson", "/schema?name=member", "/schema?find=nothing-at-all", "/schema?name=nothing", "/views?view=" + q("cn=by-department,cn=views"), "/views?view=" + q("cn=phonebook,cn=views"),
-		"/entry/" + url.PathEscape("dn:ou=none,dc=example,dc=com"), dnLink("cn=crowd,ou=groups,dc=example,dc=com") + "/values/member?find=an", dnLink("cn=by-department,cn=views"), dnLink("ou=many,dc=example,dc=com"),
+		"/entry/" + url.PathEscape("dn:ou=none,dc=example,dc=com"), dnLink("cn=crowd,ou=groups,dc=example,dc=com") + "/values/member?find=an", dnLink("cn=by-department,cn=views"), dnLink("ou=many,dc=example,dc=com"), dnLink("cn=crowd,ou=groups,dc=example,dc=com"),
 		dnLink(jdoe) + "?at=AT", "/me?at=AT", dnLink("ou=many,dc=example,dc=com") + "/delete", "/?at=AT",
 	} {
 		all = append(all, pattern)
@@ -243,7 +247,7 @@ func addresses(evil string) (all []string) {
 			all = append(all, path)
 			continue
 		}
-		for _, name := range []string{jdoe, "cn=crowd,ou=groups,dc=example,dc=com", evil} {
+		for _, name := range []string{jdoe, evil} {
 			all = append(all, strings.Replace(path, "{id}", url.PathEscape("dn:"+name), 1))
 		}
 	}
