@@ -216,6 +216,7 @@ func (s *site) rich() string {
 	add("cn=by-department,cn=views", "objectClass", "totalsView", "viewBase", people, "viewFilter", "(objectClass=posixAccount)",
 		"viewGroup", "departmentNumber", "viewTotal", "count", "viewTotal", "sum uidNumber")
 	add("cn=phonebook,cn=views", "objectClass", "listView", "viewBase", people, "viewFilter", "(objectClass=person)", "viewOrder", "sn", "viewShow", "telephoneNumber", "description", "Everybody by surname")
+	s.ldap(s.admin, &op.Modify{Name: "cn=config", Changes: []op.Modification{{Kind: op.ModAdd, PartialAttribute: op.PartialAttribute{Description: "accessRule", Values: [][]byte{[]byte("codes: allow self to write objectClass, oathTOTPToken, oathSecret")}}}}})
 	return name
 }
 
@@ -289,7 +290,7 @@ func TestPages(t *testing.T) {
 	for _, a := range all {
 		errands = append(errands, errand{"admin", strings.ReplaceAll(a, "AT", moment), len(errands)})
 	}
-	for _, a := range []string{"/me", "/tree", "/search", dnLink(jdoe), dnLink(jdoe) + "/edit", "/servers", "/views"} {
+	for _, a := range []string{"/me", "/me/code", "/tree", "/search", dnLink(jdoe), dnLink(jdoe) + "/edit", "/servers", "/views"} {
 		errands = append(errands, errand{"jdoe", a, len(errands)})
 	}
 	for _, a := range []string{"/login", "/login?done=out", "/tree", dnLink(jdoe)} {

@@ -143,6 +143,9 @@ func routes() map[string]func(*visit) error {
 		"POST /add":                      add,
 		"GET /me":                        showMe,
 		"POST /me":                       changeMyPassword,
+		"POST /me/check":                 checkPassword,
+		"GET /me/code":                   showCode,
+		"POST /me/code":                  changeCode,
 		"GET /schema":                    showSchema,
 		"GET /servers":                   showServers,
 		"GET /views":                     showViews,
@@ -227,6 +230,7 @@ var notices = map[string]string{
 	"saved": "The changes have been made.", "added": "The entry has been added.", "moved": "The entry has its new name.",
 	"deleted": "The entry has been deleted.", "password": "The password has been changed.", "nothing": "Nothing was different, so nothing has been changed.",
 	"value": "The value has been added.", "valuegone": "The value has been removed.", "out": "You have logged out.",
+	"codes": "From now on, type the code after your password when you log in.", "codesend": "You log in without codes again.",
 }
 
 // fail shows an error.
