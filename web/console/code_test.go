@@ -23,7 +23,7 @@ func TestCodes(t *testing.T) {
 	s.ldap(s.admin, &op.Modify{Name: "cn=config", Changes: []op.Modification{{Kind: op.ModAdd, PartialAttribute: op.PartialAttribute{Description: "accessRule", Values: [][]byte{[]byte("codes: allow self to write objectClass, oathTOTPToken, oathSecret")}}}}})
 	v.get("/me/code")
 	secret := formValues(nodes(v.doc, "form")[2]).Get("secret")
-	v.submit("Log in with codes from now on", "code", "12")
+	v.submit("Use codes", "code", "12")
 	v.shows("The code is wrong")
 	if again := formValues(nodes(v.doc, "form")[2]).Get("secret"); again != secret || v.status != http.StatusUnprocessableEntity {
 		t.Errorf("status %d, another secret %q", v.status, again)
@@ -35,15 +35,15 @@ func TestCodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.submit("Log in with codes from now on", "code", code)
+	v.submit("Use codes", "code", code)
 	v.shows("type the code after your password", "needs a code")
 	if _, err := ask(t.Context(), web.Client{Session: s.dir.NewSession(nil)}, &op.Bind{Version: 3, Name: jdoe, Password: []byte("opensesame")}); err == nil {
 		t.Error("a bind without a code")
 	}
 	v.follow("Change that")
-	v.submit("Log in without codes from now on", "password", "opensesame", "code", "12")
+	v.submit("End the codes", "password", "opensesame", "code", "12")
 	v.shows("The password or the code is wrong")
-	v.submit("Log in without codes from now on", "password", "opensesame", "code", code)
+	v.submit("End the codes", "password", "opensesame", "code", code)
 	v.shows("You log in without codes again", "needs only the password")
 	s.logged(jdoe, "opensesame")
 }
