@@ -61,20 +61,26 @@ func (s *site) browser() context.Context {
 	return ctx
 }
 
-// tab opens a tab with the cookies of v.
-func (s *site) tab(browser context.Context, v *visitor) *tab {
+// tab opens a tab.
+func (s *site) tab(browser context.Context) *tab {
 	s.t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	s.t.Cleanup(cancel)
 	b := &tab{site: s, ctx: ctx}
 	b.must(chromedp.Listen(ctx, b.hear))
 	b.must(call(ctx, cdplog.Enable, cdp.Empty{}))
-	u, err := url.Parse(s.url)
-	b.must(err)
-	for _, c := range v.http.Jar.Cookies(u) {
-		b.must(call(ctx, network.SetCookie, network.SetCookieParams{Name: c.Name, Value: c.Value, URL: s.url}))
-	}
 	return b
+}
+
+// as makes the tab's next requests those of v.
+func (b *tab) as(v *visitor) {
+	b.t.Helper()
+	u, err := url.Parse(b.url)
+	b.must(err)
+	b.must(call(b.ctx, network.ClearBrowserCookies, cdp.Empty{}))
+	for _, c := range v.http.Jar.Cookies(u) {
+		b.must(call(b.ctx, network.SetCookie, network.SetCookieParams{Name: c.Name, Value: c.Value, URL: b.url}))
+	}
 }
 
 func call[P, R any](ctx context.Context, c cdp.Command[P, R], params P) error {
@@ -315,14 +321,16 @@ func TestPages(t *testing.T) {
 	}
 	var tabs sync.WaitGroup
 	for range 2 {
-		own := map[string]*tab{}
-		for who, v := range visitors {
-			own[who] = s.tab(browser, v)
-			own[who].must(call(own[who].ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: string(axe)}))
-		}
+		b := s.tab(browser)
+		b.must(call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: string(axe)}))
 		tabs.Go(func() {
+			who := ""
 			for e := range queue {
-				own[e.who].look(e.address, slug(e.n, e.who, e.address))
+				if e.who != who {
+					who = e.who
+					b.as(visitors[who])
+				}
+				b.look(e.address, slug(e.n, e.who, e.address))
 			}
 		})
 	}

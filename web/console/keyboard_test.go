@@ -115,7 +115,7 @@ func TestKeyboard(t *testing.T) {
 	s := newSite(t)
 	browser := s.browser()
 	s.rich()
-	b := s.tab(browser, s.visitor())
+	b := s.tab(browser)
 	b.task("log in", func() {
 		b.address("/")
 		b.press(admin + kb.Tab + "secret")
