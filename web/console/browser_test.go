@@ -100,6 +100,9 @@ func (b *tab) hear(event any) {
 	said := ""
 	switch e := event.(type) {
 	case *cdplog.EventEntryAdded:
+		if strings.HasPrefix(e.Entry.Text, "Autofocus processing was blocked") {
+			return // a key was pressed before the field had the focus
+		}
 		// Pages of errors have the HTTP status of an error.
 		if e.Entry.Source != cdplog.EntrySourceNetwork || !strings.HasPrefix(e.Entry.Text, "Failed to load resource: the server responded with a status of 4") || strings.Contains(e.Entry.URL, "/static/") {
 			said = e.Entry.Text + " " + e.Entry.URL
