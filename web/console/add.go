@@ -79,7 +79,9 @@ func showAdd(v *visit) error {
 				p.Classes = append(p.Classes, c)
 			}
 		}
-		slices.SortFunc(p.Classes, func(a, b *schema.ObjectClass) int { return strings.Compare(a.Name(), b.Name()) })
+		slices.SortFunc(p.Classes, func(a, b *schema.ObjectClass) int {
+			return strings.Compare(strings.ToLower(a.Name()), strings.ToLower(b.Name()))
+		})
 		return v.render("add", "Add an entry", p)
 	}
 	x := shapeOf(v.schema(), classes)

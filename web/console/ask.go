@@ -105,10 +105,21 @@ func (e *Entry) Label() string { return labelOf(e.DN) }
 func (e *Entry) About() string {
 	for _, name := range []string{"displayName", "cn", "description"} {
 		if text := e.First(name); text != "" && !strings.EqualFold(text, e.Label()) && !strings.Contains(e.Label(), text) {
-			return text
+			return shortened(text)
 		}
 	}
 	return ""
+}
+
+// shortened returns the beginning of a text that is too long for a line.
+func shortened(text string) string {
+	n := 0
+	for i := range text {
+		if n++; n > 80 {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 // labelOf returns the values of the first RDN of a name.

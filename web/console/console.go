@@ -113,7 +113,14 @@ func readAll(folder string) map[string][]byte {
 // Register adds the pages to the server.
 func (c *Console) Register() {
 	c.web.Handle("GET /static/{name}", http.HandlerFunc(c.serveStatic))
-	for pattern, page := range map[string]func(*visit) error{
+	for pattern, page := range routes() {
+		c.web.Handle(pattern, c.page(page))
+	}
+}
+
+// routes returns the pages by their patterns.
+func routes() map[string]func(*visit) error {
+	return map[string]func(*visit) error{
 		"GET /{$}":                       home,
 		"GET /login":                     showLogin,
 		"POST /login":                    logIn,
@@ -138,6 +145,9 @@ func (c *Console) Register() {
 		"POST /add":                      add,
 		"GET /me":                        showMe,
 		"POST /me":                       changeMyPassword,
+		"POST /me/check":                 checkPassword,
+		"GET /me/code":                   showCode,
+		"POST /me/code":                  changeCode,
 		"GET /schema":                    showSchema,
 		"GET /servers":                   showServers,
 		"GET /views":                     showViews,
@@ -158,8 +168,6 @@ func (c *Console) Register() {
 		"GET /branches":                  showBranches,
 		"POST /branches":                 changeBranch,
 		"/":                              notFound,
-	} {
-		c.web.Handle(pattern, c.page(page))
 	}
 }
 
@@ -244,6 +252,7 @@ var notices = map[string]string{
 	"unlocked": "The account is unlocked.", "branch-make": "The branch has been made.", "branch-merge": "The branch has been merged: its changes are visible.",
 	"branch-park": "The branch is parked.", "branch-discard": "The branch and its changes are gone.",
 	"restored": "The entry is as it was then.", "undone": "The change has been undone.",
+	"codes": "From now on, type the code after your password when you log in.", "codesend": "You log in without codes again.",
 }
 
 // fail shows an error.

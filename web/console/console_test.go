@@ -32,6 +32,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/web"
 	"github.com/seed-4dac0d86/ldapd/web/console"
@@ -46,16 +47,23 @@ const (
 // A site is a console with the sample directory, the access rules of the profile staff, and the
 // administrator's client of LDAP operations.
 type site struct {
-	t     *testing.T
+	t     testing.TB
 	url   string
 	dir   *directory.Directory
+	part  *partition.Partition
 	admin web.Client
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	return siteIn(t, tabletest.NewMem(), func(*partition.Partition) error { return nil })
+}
+
+// siteIn returns the console of a directory in an empty store, which fill fills first.
+func siteIn(t testing.TB, store table.Store, fill func(*partition.Partition) error) *site {
+	t.Helper()
 	ctx, quiet := context.Background(), slog.New(slog.DiscardHandler)
-	p, err := partition.Open(ctx, tabletest.NewMem(), partition.Options{Create: true, Schema: schema.Core(), Log: quiet})
+	p, err := partition.Open(ctx, store, partition.Options{Create: true, Schema: schema.Core(), Log: quiet})
 	if err == nil {
 		err = onlineschema.AddSuffixes(ctx, p, []string{"dc=example,dc=com"})
 	}
@@ -63,6 +71,9 @@ func newSite(t *testing.T) *site {
 		err = onlineschema.SetAccess(ctx, p, partition.By{}, func(s *partition.Snapshot, _ []partition.AccessRule) ([]partition.AccessRule, error) {
 			return access.Profile("staff", s.Schema(), []string{"dc=example,dc=com"})
 		})
+	}
+	if err == nil {
+		err = fill(p)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +103,7 @@ func newSite(t *testing.T) *site {
 		d.Close()
 		p.Close(ctx)
 	})
-	s := &site{t: t, url: w.URLs()[0], dir: d, admin: web.Client{Session: d.NewSession(nil)}}
+	s := &site{t: t, url: w.URLs()[0], dir: d, part: p, admin: web.Client{Session: d.NewSession(nil)}}
 	s.ldap(s.admin, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
 	f, err := os.Open("../../testdata/ldif/example.ldif")
 	if err != nil {

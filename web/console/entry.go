@@ -196,7 +196,7 @@ func (v *visit) lookUp(p *valuesPage) error {
 	t, _ := v.schema().Describe(p.Attribute)
 	var texts []string
 	if t.NamesEntries() {
-		f, err := v.searchN(&op.Search{Scope: op.WholeSubtree, Filter: namedLike(p.Find), Attributes: summary}, 20, "")
+		f, err := v.searchNamed(&op.Search{Scope: op.WholeSubtree, Attributes: summary}, p.Find, 20, "")
 		if strings.Contains(p.Find, "=") {
 			if e, e2 := v.base(p.Find, summary...); e2 == nil {
 				f, err = &found{Entries: []*Entry{e}}, nil

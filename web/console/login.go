@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,15 +97,11 @@ func policyWords(r *op.Response) string {
 	if r == nil {
 		return ""
 	}
-	for _, c := range r.Controls {
-		switch {
-		case c.OID == control.OIDPasswordExpired:
-			return " The password has expired: ask an administrator for a new one."
-		case c.OID == control.OIDPasswordPolicy && len(c.Value) > 2 && c.Value[len(c.Value)-1] == 1:
-			return " The account is locked, after too many wrong passwords: wait, or ask an administrator."
-		case c.OID == control.OIDPasswordPolicy && len(c.Value) > 2 && c.Value[len(c.Value)-1] == 0:
-			return " The password has expired: ask an administrator for a new one."
-		}
+	switch {
+	case policyError(r, accountLocked):
+		return " The account is locked, after too many wrong passwords: wait, or ask an administrator."
+	case policyError(r, passwordExpired), slices.ContainsFunc(r.Controls, func(c op.Control) bool { return c.OID == control.OIDPasswordExpired }):
+		return " The password has expired: ask an administrator for a new one."
 	}
 	return ""
 }

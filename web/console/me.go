@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -16,6 +17,7 @@ type mePage struct {
 	Groups *found
 	Error  string // of the form for the password
 	Must   bool   // the password must be changed first
+	Codes  bool   // the account needs one-time codes
 }
 
 func showMe(v *visit) error {
@@ -40,6 +42,7 @@ func (v *visit) me(status int, wrong string) error {
 	default:
 		p.Entry = e
 		p.User, _ = v.rowsOf(e, more)
+		p.Codes = needsCodes(e)
 		if p.Groups, err = v.groupsOf(e); err != nil {
 			return err
 		}
@@ -87,6 +90,43 @@ func changeMyPassword(v *visit) error {
 		return err
 	}
 	return v.redirect("/me?done=password")
+}
+
+// checkPassword says what the password policy has against a new password that somebody is typing. Nothing is set. The
+// old password is not sent along: wrong ones would lock the account.
+func checkPassword(v *visit) error {
+	if err := v.r.ParseForm(); err != nil {
+		return err
+	}
+	words, new := "", v.r.PostForm.Get("new")
+	if v.Who != "" && new != "" {
+		answer, err := v.client.Do(v.r.Context(), &op.Extended{OID: control.OIDPasswordModify, Value: control.PasswordModify{New: []byte(new)}.Encode()},
+			web.Answer{}, op.Control{OID: control.OIDNoOp, Critical: true}, op.Control{OID: control.OIDPasswordPolicy})
+		var result *op.Result
+		switch {
+		case !errors.As(err, &result):
+			return err
+		case result.Code == op.NoOperation:
+			words = "This password can be used."
+		case !policyError(answer, mustSupplyOld): // which the form will do
+			words = explain(result)
+		}
+	}
+	return v.write("me", "words", "", words)
+}
+
+// Errors of the password policy control (draft-behera-ldap-password-policy-11, 6.2).
+const (
+	passwordExpired = 0
+	accountLocked   = 1
+	mustSupplyOld   = 4
+)
+
+// policyError reports whether an answer has an error of the password policy control.
+func policyError(r *op.Response, number byte) bool {
+	return slices.ContainsFunc(r.Controls, func(c op.Control) bool {
+		return c.OID == control.OIDPasswordPolicy && len(c.Value) > 2 && c.Value[len(c.Value)-1] == number
+	})
 }
 
 // A passwordPage is the data of the page that sets another's password.

@@ -107,7 +107,14 @@ func showSearch(v *visit) error {
 		return v.render("search", "Search", q)
 	}
 	r, cs := q.request(append(q.List(), "entryUUID", "objectClass")...)
-	f, err := v.search(r, v.r.URL.Query().Get("cookie"), cs...)
+	cookie := v.r.URL.Query().Get("cookie")
+	var f *found
+	var err error
+	if strings.HasPrefix(q.Q, "(") {
+		f, err = v.search(r, cookie, cs...)
+	} else {
+		f, err = v.searchNamed(r, q.Q, rows, cookie, cs...)
+	}
 	var result *op.Result
 	if errors.As(err, &result) {
 		q.Error = explain(result)

@@ -66,7 +66,7 @@ func (v *visit) branch() (*branch, error) {
 		if b.Base, err = v.base(name, summary...); err != nil {
 			return nil, err
 		}
-		b.found, err = v.search(&op.Search{Base: name, Scope: op.SingleLevel, Filter: namedLike(b.Find), Attributes: summary}, q.Get("cookie"))
+		b.found, err = v.searchNamed(&op.Search{Base: name, Scope: op.SingleLevel, Attributes: summary}, b.Find, rows, q.Get("cookie"))
 		return b, err
 	}
 	contexts, own, err := v.roots()
@@ -91,6 +91,32 @@ func namedLike(part string) filter.Filter {
 		any = append(any, &filter.Substrings{Attribute: a, Any: [][]byte{[]byte(part)}})
 	}
 	return any
+}
+
+// searchNamed finds entries by a part of a name. No index has the middles of values, so a search of a large
+// directory may end before it has seen all. The names that begin with the part, which indexes have, come first then.
+func (v *door) searchNamed(r *op.Search, part string, n int, cookie string, more ...op.Control) (*found, error) {
+	r.Filter = namedLike(part)
+	f, err := v.searchN(r, n, cookie, more...)
+	if err != nil || f.Refused == "" || part == "" {
+		return f, err
+	}
+	var begins filter.Or
+	for _, a := range []string{"cn", "uid", "sn", "mail", "ou"} {
+		begins = append(begins, &filter.Substrings{Attribute: a, Initial: []byte(part)})
+	}
+	r.Filter = begins
+	g, err := v.searchN(r, n, "", more...)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range f.Entries {
+		if len(g.Entries) < n && !slices.ContainsFunc(g.Entries, func(o *Entry) bool { return o.DN == e.DN }) {
+			g.Entries = append(g.Entries, e)
+		}
+	}
+	g.Refused, g.Cookie = f.Refused, ""
+	return g, nil
 }
 
 func showTree(v *visit) error {

@@ -200,7 +200,7 @@ func firstRedirect(ctx context.Context, req *request.Request, name dn.DN, classe
 			return nil, err
 		}
 		found = true
-		e, err := req.Snapshot.Entry(ctx, at.ID, false)
+		e, err := req.Snapshot.Some(ctx, at.ID, []*schema.AttributeType{req.Known.ObjectClass, req.Known.AliasedObjectName, req.Known.Ref})
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,166 @@
+package console
+
+import (
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/boombuler/barcode/qr"
+	"github.com/pquerna/otp/totp"
+
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+)
+
+// A codePage is the data of the page on which people make their account need one-time codes (TOTP).
+type codePage struct {
+	*Entry
+	Has    bool // the account needs codes
+	Secret string
+	Size   int    // of the picture, in its dots
+	Dots   string // the picture, as an SVG path
+	Error  string
+	May    bool // the access rules let the person set up codes
+}
+
+// Quiet returns the size of the picture with the margin that scanners need.
+func (p *codePage) Quiet() int { return p.Size + 8 }
+
+var base32Secret = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// showCode shows the secret of codes that are to be set up, which is nowhere kept until a code confirms it.
+func showCode(v *visit) error {
+	if v.Who == "" {
+		return v.redirect(link("/login", "to", "/me/code"))
+	}
+	return v.code(http.StatusOK, nil, "")
+}
+
+// code shows the page, with a new secret if there is none yet.
+func (v *visit) code(status int, secret []byte, wrong string) error {
+	v.r.SetPathValue("id", "dn:"+v.Who)
+	e, err := v.subject("*")
+	if err != nil {
+		return err
+	}
+	p := &codePage{Entry: e, Has: needsCodes(e), Error: wrong}
+	if !p.Has {
+		host := v.r.Host
+		if i := strings.LastIndexByte(host, ':'); i > 0 {
+			host = host[:i]
+		}
+		key, err := totp.Generate(totp.GenerateOpts{Issuer: host, AccountName: e.Label(), SecretSize: 20, Secret: secret})
+		if err != nil {
+			return err
+		}
+		p.Secret = key.Secret()
+		if p.Size, p.Dots, err = picture(key.URL()); err != nil {
+			return err
+		}
+		if secret, err = base32Secret.DecodeString(p.Secret); err != nil {
+			return err
+		}
+		err = v.try(startCodes(e, secret), permissive)
+		var refused *op.Result
+		if err != nil && !errors.As(err, &refused) {
+			return err
+		}
+		p.May = err == nil
+	}
+	v.answer(status)
+	return v.render("code", "One-time codes", p)
+}
+
+func needsCodes(e *Entry) bool {
+	return slices.ContainsFunc(e.Strings("objectClass"), func(c string) bool { return strings.EqualFold(c, "oathTOTPUser") })
+}
+
+// picture returns a QR code as an SVG path of unit squares.
+func picture(text string) (size int, path string, err error) {
+	code, err := qr.Encode(text, qr.M, qr.Auto)
+	if err != nil {
+		return 0, "", err
+	}
+	var b strings.Builder
+	size = code.Bounds().Dx()
+	for y := range size {
+		for x := range size {
+			if r, _, _, _ := code.At(x, y).RGBA(); r == 0 {
+				fmt.Fprintf(&b, "M%d %dh1v1h-1z", x, y)
+			}
+		}
+	}
+	return size, b.String(), nil
+}
+
+// permissive is the control with which changes that are already in effect are no errors.
+var permissive = op.Control{OID: control.OIDPermissiveModify, Critical: true}
+
+func modification(kind op.ModKind, name string, values ...string) op.Modification {
+	m := op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: name}}
+	for _, value := range values {
+		m.Values = append(m.Values, []byte(value))
+	}
+	return m
+}
+
+// startCodes returns the change from which on an account needs codes, as ldapd account totp makes it.
+func startCodes(e *Entry, secret []byte) op.Request {
+	return &op.Modify{Name: e.DN, Changes: []op.Modification{
+		modification(op.ModAdd, "objectClass", "oathTOTPUser", "oathTOTPToken"),
+		modification(op.ModReplace, "oathTOTPToken", e.DN), modification(op.ModReplace, "oathSecret", string(secret))}}
+}
+
+func endCodes(e *Entry) op.Request {
+	return &op.Modify{Name: e.DN, Changes: []op.Modification{
+		modification(op.ModReplace, "oathTOTPToken"), modification(op.ModReplace, "oathSecret"),
+		modification(op.ModDelete, "objectClass", "oathTOTPUser", "oathTOTPToken")}}
+}
+
+// changeCode makes the account need codes, if a code shows that the person has the secret; or no codes any more, if
+// the password and a code show that it is the person.
+func changeCode(v *visit) error {
+	if err := v.r.ParseForm(); err != nil {
+		return err
+	}
+	if v.Who == "" {
+		return v.redirect(link("/login", "to", "/me/code"))
+	}
+	v.r.SetPathValue("id", "dn:"+v.Who)
+	e, err := v.subject("*")
+	if err != nil {
+		return err
+	}
+	f, secret, done := v.r.PostForm, []byte(nil), "codesend"
+	request := endCodes(e)
+	if f.Has("end") {
+		s, _, err := v.bind(&op.Bind{Version: 3, Name: v.Who, Password: []byte(f.Get("password") + strings.TrimSpace(f.Get("code")))})
+		if err != nil {
+			return v.code(http.StatusForbidden, nil, "The password or the code is wrong. Nothing has been changed.")
+		}
+		s.Close()
+	} else {
+		if secret, err = base32Secret.DecodeString(f.Get("secret")); err != nil || len(secret) < 20 {
+			return errorf(http.StatusUnprocessableEntity, "The secret is not the one that the page has shown: begin again.")
+		}
+		if !totp.Validate(strings.ReplaceAll(f.Get("code"), " ", ""), f.Get("secret")) {
+			return v.code(http.StatusUnprocessableEntity, secret, "The code is wrong. Nothing has been changed. Type the code that the application shows now; if it goes on, the clock of the device may be wrong.")
+		}
+		request, done = startCodes(e, secret), "codes"
+	}
+	err = v.try(request, permissive)
+	if err == nil {
+		_, err = v.do(request, permissive)
+	}
+	var refused *op.Result
+	if errors.As(err, &refused) {
+		return v.code(statusOf(refused.Code), secret, explain(refused))
+	}
+	if err != nil {
+		return err
+	}
+	return v.redirect("/me?done=" + done)
+}

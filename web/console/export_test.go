@@ -1,0 +1,4 @@
+package console
+
+// Routes are the patterns of the pages.
+var Routes = routes()
