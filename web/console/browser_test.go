@@ -116,7 +116,8 @@ func (b *tab) hear(event any) {
 			said += " " + e.ExceptionDetails.Exception.Description
 		}
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(e.Request.URL, b.url+"/") && !strings.HasPrefix(e.Request.URL, "about:") {
+		// The pictures in inputs of dates are data of the browser itself.
+		if !strings.HasPrefix(e.Request.URL, b.url+"/") && !strings.HasPrefix(e.Request.URL, "about:") && !strings.HasPrefix(e.Request.URL, "data:image/svg+xml") {
 			said = "request to " + e.Request.URL
 		}
 	}
