@@ -35,7 +35,7 @@ test:
 # are lost. lint vets, and simulation runs TestSimulation.
 test-go:
 	@scripts/test-needs
-	$(GO) test -vet=off -timeout 40m -skip '^TestSimulation$$' ./integration ./partition ./store/hbase ./cmd/ldapd ./directory ./store/txn/... ./store/archive ./...
+	$(GO) test -vet=off -timeout 40m -skip '^TestSimulation$$' ./integration ./partition ./store/hbase ./cmd/ldapd ./directory ./web/console ./store/txn/... ./store/archive ./tools/bulk ./...
 
 # The files of other servers and tools, as transcripts; a part of test-go.
 cases:
