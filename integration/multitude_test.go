@@ -25,7 +25,7 @@ import (
 var multitude = map[string]int{"ldap": 10_000, "ldaps": 3_000}
 
 const (
-	multitudeMiB = 60
+	multitudeMiB = 72
 	multitudeKiB = 25
 )
 
