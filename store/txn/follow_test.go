@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,7 +162,12 @@ func TestFollow(t *testing.T) {
 // the original's garbage collection has removed parts of that state.
 func TestFollowCollections(t *testing.T) {
 	t.Parallel()
-	f := newFollowed(t, Options{})
+	// The clock moves on at every reading. Otherwise all commits and the collection could fall into one
+	// millisecond, and there would be no past to remove.
+	var readings atomic.Int64
+	f := newFollowed(t, Options{Now: func() time.Time {
+		return time.Now().Add(time.Duration(readings.Add(1)) * time.Millisecond)
+	}})
 	ctx := context.Background()
 	first := f.commit("a", "1", entry.ID{1}, 1)
 	f.follow()
