@@ -167,6 +167,8 @@ func (l *life) john() {
 	l.keep("he is gone")
 }
 
+var sealedText = regexp.MustCompile(`sealed [0-9a-f-]{36}:[\w-]+`)
+
 // bytesOf returns the places in the store where any of the words occurs, in any revision.
 // It ignores case.
 func (l *life) bytesOf(words ...string) (found []string) {
@@ -175,17 +177,17 @@ func (l *life) bytesOf(words ...string) (found []string) {
 	tables, err := l.store.Names(ctx)
 	must(l.t, err)
 	ids := l.rows("master")
-	withoutIDs := func(b []byte) []byte { // ids are random, so an id may happen to contain a word
+	withoutRandom := func(b []byte) []byte { // an id or a sealed text may happen to contain a word
 		for _, id := range ids {
 			b = bytes.ReplaceAll(b, id, nil)
 		}
-		return b
+		return sealedText.ReplaceAll(b, nil)
 	}
 	look := func(b []byte, where ...any) {
 		lower := bytes.ToLower(b)
 		for _, w := range words {
 			w := []byte(strings.ToLower(w))
-			if bytes.Contains(lower, w) && bytes.Contains(bytes.ToLower(withoutIDs(b)), w) {
+			if bytes.Contains(lower, w) && bytes.Contains(bytes.ToLower(withoutRandom(b)), w) {
 				found = append(found, fmt.Sprintf("%q of %s has %q: %q", where[1:], where[0], w, b))
 			}
 		}
