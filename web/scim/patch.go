@@ -250,7 +250,9 @@ func (a *attribute) applyEach(into object, verb string, p path, sub *attribute, 
 		if err != nil {
 			return err
 		}
-		all = append(all, changed)
+		if changed != nil {
+			all = append(all, changed)
+		}
 	}
 	if into[a.name] = all; len(all) == 0 {
 		delete(into, a.name)

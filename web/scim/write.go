@@ -17,7 +17,7 @@ const maxTries = 8
 
 // read returns the entry of a resource, with at most fewMembers members.
 func (c *client) read(k *kind, id string, s selection) (*record, error) {
-	r, err := c.one(filter.And{equal("entryUUID", id), equal("objectClass", k.class)}, k.attributesFor(s)...)
+	r, err := c.one(filter.And{filter.EqualTo("entryUUID", id), filter.EqualTo("objectClass", k.class)}, k.attributesFor(s)...)
 	if err == nil && r == nil {
 		err = errNotFound
 	}
@@ -103,7 +103,7 @@ func (c *client) create(r *request, k *kind) (*answer, error) {
 	add := &op.Add{Name: rdn(k.naming, s.values[k.naming][0]) + "," + place}
 	put := func(name string, values ...string) {
 		if len(values) > 0 {
-			add.Attributes = append(add.Attributes, op.PartialAttribute{Description: name, Values: octets(values)})
+			add.Attributes = append(add.Attributes, op.Attribute(name, values...))
 		}
 	}
 	classes := slices.Clone(k.classes)
@@ -155,7 +155,7 @@ func (c *client) add(a *op.Add, place, base string) error {
 		return err
 	}
 	above := &op.Add{Name: place + "," + base, Attributes: []op.PartialAttribute{
-		{Description: "objectClass", Values: octets([]string{"organizationalUnit"})}, {Description: "ou", Values: octets([]string{unit})}}}
+		op.Attribute("objectClass", "organizationalUnit"), op.Attribute("ou", unit)}}
 	if _, err := c.Do(c.ctx, above, web.Answer{}); err != nil && !isCode(err, op.EntryAlreadyExists) {
 		return err
 	}
@@ -176,7 +176,7 @@ func (c *client) reread(k *kind, name string, s selection) (found *record, err e
 // unique returns an error if another resource has the name of this one.
 func (c *client) unique(k *kind, m object, id string) error {
 	a := find(k.schema.attributes, k.login())
-	e, err := c.one(filter.And{equal("objectClass", k.class), equal(a.ldap, m[a.name].(string))}, "entryUUID")
+	e, err := c.one(filter.And{filter.EqualTo("objectClass", k.class), filter.EqualTo(a.ldap, m[a.name].(string))}, "entryUUID")
 	if err == nil && e != nil && e.id() != id {
 		err = &Error{409, "uniqueness", "another " + k.name + " has this " + a.name + ": " + e.id()}
 	}
@@ -236,10 +236,11 @@ func (c *client) replace(r *request, k *kind, id string) (*answer, error) {
 		delete(m, "members")
 	}
 	return c.change(r, k, id, func(old object) (object, membership, error) {
-		if m["active"] == nil {
-			m["active"] = old["active"]
+		sent := maps.Clone(m) // old is another when the change is tried again
+		if sent["active"] == nil {
+			sent["active"] = old["active"]
 		}
-		return m, members, nil
+		return sent, members, nil
 	})
 }
 
@@ -344,7 +345,7 @@ func (c *client) write(r *request, k *kind, e *record, old, m object, members me
 	}
 	name, err := c.modify(e.name, newRDN, changes, asserted)
 	if removes && isCode(err, op.ObjectClassViolation) { // the last member left
-		name, err = c.modify(e.name, newRDN, append(changes, modification(op.ModAdd, k.member, "")), asserted)
+		name, err = c.modify(e.name, newRDN, append(changes, op.Change(op.ModAdd, k.member, "")), asserted)
 	}
 	return name, err
 }
@@ -353,7 +354,7 @@ func (c *client) write(r *request, k *kind, e *record, old, m object, members me
 func (c *client) differences(k *kind, e *record, old, m object) (changes []op.Modification, newRDN string, err error) {
 	was, is := k.stored(old), k.stored(m)
 	if is.needsClass() && !e.isClass(ownClass) {
-		changes = append(changes, modification(op.ModAdd, "objectClass", ownClass))
+		changes = append(changes, op.Change(op.ModAdd, "objectClass", ownClass))
 	}
 	kind, _, _ := strings.Cut(e.name, "=")
 	for _, name := range is.names {
@@ -363,7 +364,7 @@ func (c *client) differences(k *kind, e *record, old, m object) (changes []op.Mo
 		case strings.EqualFold(name, kind) && len(values) > 0:
 			newRDN = rdn(kind, values[0])
 		default:
-			changes = append(changes, modification(op.ModReplace, name, values...))
+			changes = append(changes, op.Change(op.ModReplace, name, values...))
 		}
 	}
 	if managerID(m) != managerID(old) {
@@ -371,21 +372,21 @@ func (c *client) differences(k *kind, e *record, old, m object) (changes []op.Mo
 		if err != nil {
 			return nil, "", err
 		}
-		changes = append(changes, modification(op.ModReplace, "manager", nonempty(name)...))
+		changes = append(changes, op.Change(op.ModReplace, "manager", nonempty(name)...))
 	}
 	if active, ok := m["active"].(bool); ok && active != e.active() {
 		if !active {
-			changes = append(changes, modification(op.ModReplace, locks[0].ldap, disabled))
+			changes = append(changes, op.Change(op.ModReplace, locks[0].ldap, disabled))
 		} else {
 			for _, l := range locks {
 				if e.first(l.ldap) != "" {
-					changes = append(changes, modification(op.ModReplace, l.ldap))
+					changes = append(changes, op.Change(op.ModReplace, l.ldap))
 				}
 			}
 		}
 	}
 	if p, ok := m["password"].(string); ok {
-		changes = append(changes, modification(op.ModReplace, "userPassword", nonempty(p)...))
+		changes = append(changes, op.Change(op.ModReplace, "userPassword", nonempty(p)...))
 	}
 	return changes, newRDN, nil
 }
@@ -408,17 +409,17 @@ func (c *client) memberChanges(k *kind, members membership) ([]op.Modification, 
 		if len(join) == 0 {
 			join = []string{""}
 		}
-		return []op.Modification{modification(op.ModReplace, k.member, join...)}, nil
+		return []op.Modification{op.Change(op.ModReplace, k.member, join...)}, nil
 	}
 	if leave, err = c.namesOf(leave); err != nil {
 		return nil, err
 	}
 	var changes []op.Modification
 	if len(join) > 0 {
-		changes = append(changes, modification(op.ModAdd, k.member, join...), modification(op.ModDelete, k.member, ""))
+		changes = append(changes, op.Change(op.ModAdd, k.member, join...), op.Change(op.ModDelete, k.member, ""))
 	}
 	if len(leave) > 0 {
-		changes = append(changes, modification(op.ModDelete, k.member, leave...))
+		changes = append(changes, op.Change(op.ModDelete, k.member, leave...))
 	}
 	return changes, nil
 }
@@ -484,7 +485,7 @@ func (c *client) leaveGroups(name string) error {
 			continue
 		}
 		var groups []string
-		search, err := c.below(equal(k.member, name), "1.1")
+		search, err := c.below(filter.EqualTo(k.member, name), "1.1")
 		if err != nil {
 			return err
 		}
@@ -492,10 +493,10 @@ func (c *client) leaveGroups(name string) error {
 			return err
 		}
 		for _, g := range groups {
-			changes := []op.Modification{modification(op.ModDelete, k.member, name)}
+			changes := []op.Modification{op.Change(op.ModDelete, k.member, name)}
 			_, err := c.Do(c.ctx, &op.Modify{Name: g, Changes: changes}, web.Answer{})
 			if isCode(err, op.ObjectClassViolation) {
-				_, err = c.Do(c.ctx, &op.Modify{Name: g, Changes: append(changes, modification(op.ModAdd, k.member, ""))}, web.Answer{})
+				_, err = c.Do(c.ctx, &op.Modify{Name: g, Changes: append(changes, op.Change(op.ModAdd, k.member, ""))}, web.Answer{})
 			}
 			if err != nil {
 				return err
@@ -503,17 +504,6 @@ func (c *client) leaveGroups(name string) error {
 		}
 	}
 	return nil
-}
-
-func modification(kind op.ModKind, name string, values ...string) op.Modification {
-	return op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: name, Values: octets(values)}}
-}
-
-func octets(values []string) (all [][]byte) {
-	for _, v := range values {
-		all = append(all, []byte(v))
-	}
-	return all
 }
 
 func nonempty(value string) []string {
