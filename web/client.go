@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
@@ -33,6 +34,15 @@ func (c Client) Do(ctx context.Context, r op.Request, a Answer, controls ...op.C
 		return &s.response, nil
 	}
 	return &s.response, &s.response.Result
+}
+
+// BindRequest returns the bind for a name that somebody has typed and a password: a simple bind for a DN, and otherwise
+// PLAIN, whose names the identity rules map to entries.
+func BindRequest(name, password string) *op.Bind {
+	if d, err := dn.Parse(name); err == nil && len(d) > 0 {
+		return &op.Bind{Version: 3, Name: name, Password: []byte(password)}
+	}
+	return &op.Bind{Version: 3, SASL: true, Mechanism: "PLAIN", Credentials: []byte("\x00" + name + "\x00" + password)}
 }
 
 // number is the last message ID. The updates of a transaction need different ones.

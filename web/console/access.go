@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -17,14 +16,14 @@ import (
 // An accessPage is the data of the page of access rules.
 type accessPage struct {
 	Name, As, Attributes, Error string
-	Places                      []*place1
+	Places                      []*ruledEntry
 	Asked                       bool
 	Rights                      []right // by attribute; the first is of the entry
 	More                        bool    // there are more places
 }
 
-// A place1 is an entry that has rules.
-type place1 struct {
+// A ruledEntry is an entry that has rules.
+type ruledEntry struct {
 	DN    string
 	Rules []fact
 }
@@ -63,7 +62,7 @@ func (v *door) rules(p *accessPage) error {
 		f.Entries = slices.Insert(f.Entries, 0, e)
 	}
 	for _, e := range f.Entries {
-		x := &place1{DN: e.DN}
+		x := &ruledEntry{DN: e.DN}
 		for _, rule := range e.Strings("accessRule") {
 			name, text, _ := strings.Cut(rule, ":")
 			x.Rules = append(x.Rules, fact{name, strings.TrimSpace(text)})
@@ -195,7 +194,7 @@ func unlock(v *visit) error {
 		return err
 	}
 	name := v.r.PostForm.Get("name")
-	gone := op.Modification{Kind: op.ModDelete, PartialAttribute: op.PartialAttribute{Description: "pwdAccountLockedTime"}}
+	gone := op.Change(op.ModDelete, "pwdAccountLockedTime")
 	if _, err := v.do(&op.Modify{Name: name, Changes: []op.Modification{gone}}); err != nil {
 		return err
 	}
@@ -218,7 +217,7 @@ type branchesPage struct {
 // branches returns the branches, and one of them with its changes and conflicts.
 func (v *visit) branches(name string) (*branchesPage, error) {
 	p := &branchesPage{}
-	f, err := v.search(&op.Search{Base: "cn=branches", Scope: op.SingleLevel, Filter: equal("objectClass", "branch"), Attributes: []string{"*", "+"}}, "")
+	f, err := v.search(&op.Search{Base: "cn=branches", Scope: op.SingleLevel, Filter: filter.EqualTo("objectClass", "branch"), Attributes: []string{"*", "+"}}, "")
 	if err != nil {
 		return nil, err
 	}
@@ -306,13 +305,13 @@ func changeBranch(v *visit) error {
 	if err == nil {
 		switch state := map[string]string{"merge": "merged", "park": "parked"}[what]; {
 		case what == "make":
-			attributes := []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte("branch")}}}
+			attributes := []op.PartialAttribute{op.Attribute("objectClass", "branch")}
 			if about := strings.TrimSpace(f.Get("about")); about != "" {
-				attributes = append(attributes, op.PartialAttribute{Description: "description", Values: [][]byte{[]byte(about)}})
+				attributes = append(attributes, op.Attribute("description", about))
 			}
 			_, err = v.do(&op.Add{Name: at, Attributes: attributes})
 		case state != "":
-			_, err = v.do(&op.Modify{Name: at, Changes: []op.Modification{{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: "branchState", Values: [][]byte{[]byte(state)}}}}})
+			_, err = v.do(&op.Modify{Name: at, Changes: []op.Modification{op.Change(op.ModReplace, "branchState", state)}})
 		case what == "discard":
 			_, err = v.do(&op.Delete{Name: at})
 		default:
@@ -335,22 +334,4 @@ func changeBranch(v *visit) error {
 		return err
 	}
 	return v.render("branches", "Branches", p)
-}
-
-// problem puts what a page says of an error into text, and the status into the answer. It returns false for an
-// error that is not about the request.
-func (v *visit) problem(err error, text *string) bool {
-	var result *op.Result
-	var refused *pageError
-	switch {
-	case errors.As(err, &result):
-		*text = explain(result)
-		v.answer(statusOf(result.Code))
-	case errors.As(err, &refused):
-		*text = refused.text
-		v.answer(refused.status)
-	default:
-		return false
-	}
-	return true
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -55,8 +54,7 @@ func showAdd(v *visit) error {
 	var like *Entry
 	switch {
 	case q.Get("like") != "":
-		v.r.SetPathValue("id", q.Get("like"))
-		e, _, err := v.whole()
+		e, _, err := v.whole(q.Get("like"))
 		if err != nil {
 			return err
 		}
@@ -79,16 +77,14 @@ func showAdd(v *visit) error {
 				p.Classes = append(p.Classes, c)
 			}
 		}
-		slices.SortFunc(p.Classes, func(a, b *schema.ObjectClass) int {
-			return strings.Compare(strings.ToLower(a.Name()), strings.ToLower(b.Name()))
-		})
+		sortByName(p.Classes)
 		return v.render("add", "Add an entry", p)
 	}
 	x := shapeOf(v.schema(), classes)
 	if len(x.unknown) > 0 || x.structural == nil {
 		return errorf(http.StatusUnprocessableEntity, "%q is no structural object class.", strings.Join(classes, " "))
 	}
-	return v.addForm(http.StatusOK, p, v.newFields(x, classes, with, like), classes)
+	return v.addForm(p, v.newFields(x, classes, with, like), classes)
 }
 
 // newFields returns the fields of a new entry.
@@ -133,7 +129,7 @@ func (v *door) newFields(x *shape, classes, with []string, like *Entry) (fields 
 }
 
 // addForm shows the form of a new entry.
-func (v *visit) addForm(status int, p *addPage, fields []*Field, classes []string) error {
+func (v *visit) addForm(p *addPage, fields []*Field, classes []string) error {
 	p.Chosen, p.Groups, p.All = true, groupsOfFields(fields), v.schema().Classes()
 	x := shapeOf(v.schema(), classes)
 	for _, f := range fields {
@@ -156,7 +152,6 @@ func (v *visit) addForm(status int, p *addPage, fields []*Field, classes []strin
 	if p.Naming == "" {
 		p.Naming = v.usualNaming(p)
 	}
-	v.answer(status)
 	return v.render("add", "Add an entry", p)
 }
 
@@ -204,7 +199,7 @@ func add(v *visit) error {
 				fields = append(fields, f)
 			}
 		}
-		return v.addForm(http.StatusOK, p, fields, classes)
+		return v.addForm(p, fields, classes)
 	}
 	request := &op.Add{Attributes: nil}
 	name := v.nameNew(p, fields)
@@ -212,7 +207,8 @@ func add(v *visit) error {
 		if name == "" {
 			p.Error = "The attribute " + p.Naming + " names the entry, so it needs a value."
 		}
-		return v.addForm(http.StatusUnprocessableEntity, p, fields, classes)
+		v.answer(http.StatusUnprocessableEntity)
+		return v.addForm(p, fields, classes)
 	}
 	request.Name = name
 	for _, c := range changesOf(fields) {
@@ -223,15 +219,14 @@ func add(v *visit) error {
 	} else {
 		_, err = v.do(request)
 	}
-	var result *op.Result
 	switch {
-	case errors.As(err, &result):
-		p.Error = explain(result)
-		return v.addForm(statusOf(result.Code), p, fields, classes)
 	case err != nil:
-		return err
+		if !v.problem(err, &p.Error) {
+			return err
+		}
+		return v.addForm(p, fields, classes)
 	case p.Preview != "":
-		return v.addForm(http.StatusOK, p, fields, classes)
+		return v.addForm(p, fields, classes)
 	}
 	return v.redirect("/entry/" + pathOf("dn:"+name) + "?done=added")
 }

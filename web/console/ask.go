@@ -208,11 +208,9 @@ func (v *door) searchN(r *op.Search, n int, cookie string, more ...op.Control) (
 	default:
 		return nil, err
 	}
-	for _, c := range done.Controls {
-		if c.OID == control.OIDPagedResults {
-			if p, err := control.ParsePagedResults(c.Value); err == nil {
-				f.Cookie = base64.RawURLEncoding.EncodeToString(p.Cookie)
-			}
+	if c := done.Control(control.OIDPagedResults); c != nil {
+		if p, err := control.ParsePagedResults(c.Value); err == nil {
+			f.Cookie = base64.RawURLEncoding.EncodeToString(p.Cookie)
 		}
 	}
 	return f, nil
@@ -242,20 +240,24 @@ var summary = []string{"entryUUID", "objectClass", "cn", "displayName", "descrip
 
 // subject returns the entry that the address of the page names, with some attributes.
 func (v *visit) subject(attributes ...string) (*Entry, error) {
-	id := v.r.PathValue("id")
+	return v.entry(v.r.PathValue("id"), attributes...)
+}
+
+// entry returns the entry with an ID, with some attributes.
+func (v *door) entry(id string, attributes ...string) (*Entry, error) {
 	if name, ok := strings.CutPrefix(id, "dn:"); ok {
 		return v.base(name, attributes...)
 	}
 	if _, err := entry.ParseID(id); err != nil {
 		return nil, errorf(http.StatusNotFound, "%q is no entryUUID, nor dn: and a name.", id)
 	}
-	return v.only(&op.Search{Scope: op.WholeSubtree, Filter: &filter.Equal{Attribute: "entryUUID", Value: []byte(id)}, Attributes: attributes})
+	return v.only(&op.Search{Scope: op.WholeSubtree, Filter: filter.EqualTo("entryUUID", id), Attributes: attributes})
 }
 
-// whole returns the entry that the address of the page names, with everything, except that attributes of many
-// values come with the first of these, and More contains them.
-func (v *visit) whole() (*Entry, map[*schema.AttributeType]bool, error) {
-	e, err := v.subject("objectClass", "entryUUID")
+// whole returns the entry with an ID, with everything, except that attributes of many values come with the first of
+// these. The map has the types of those that have more.
+func (v *door) whole(id string) (*Entry, map[*schema.AttributeType]bool, error) {
+	e, err := v.entry(id, "objectClass", "entryUUID")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/boombuler/barcode/qr"
 	"github.com/pquerna/otp/totp"
 
+	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
@@ -41,8 +42,7 @@ func showCode(v *visit) error {
 
 // code shows the page, with a new secret if there is none yet.
 func (v *visit) code(status int, secret []byte, wrong string) error {
-	v.r.SetPathValue("id", "dn:"+v.Who)
-	e, err := v.subject("*")
+	e, err := v.base(v.Who, "*")
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (v *visit) code(status int, secret []byte, wrong string) error {
 		if secret, err = base32Secret.DecodeString(p.Secret); err != nil {
 			return err
 		}
-		err = v.try(startCodes(e, secret), permissive)
+		err = v.try(&op.Modify{Name: e.DN, Changes: directory.RequireTOTP(e.DN, secret)}, permissive)
 		var refused *op.Result
 		if err != nil && !errors.As(err, &refused) {
 			return err
@@ -99,27 +99,6 @@ func picture(text string) (size int, path string, err error) {
 // permissive is the control with which changes that are already in effect are no errors.
 var permissive = op.Control{OID: control.OIDPermissiveModify, Critical: true}
 
-func modification(kind op.ModKind, name string, values ...string) op.Modification {
-	m := op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: name}}
-	for _, value := range values {
-		m.Values = append(m.Values, []byte(value))
-	}
-	return m
-}
-
-// startCodes returns the change from which on an account needs codes, as ldapd account totp makes it.
-func startCodes(e *Entry, secret []byte) op.Request {
-	return &op.Modify{Name: e.DN, Changes: []op.Modification{
-		modification(op.ModAdd, "objectClass", "oathTOTPUser", "oathTOTPToken"),
-		modification(op.ModReplace, "oathTOTPToken", e.DN), modification(op.ModReplace, "oathSecret", string(secret))}}
-}
-
-func endCodes(e *Entry) op.Request {
-	return &op.Modify{Name: e.DN, Changes: []op.Modification{
-		modification(op.ModReplace, "oathTOTPToken"), modification(op.ModReplace, "oathSecret"),
-		modification(op.ModDelete, "objectClass", "oathTOTPUser", "oathTOTPToken")}}
-}
-
 // changeCode makes the account need codes, if a code shows that the person has the secret; or no codes any more, if
 // the password and a code show that it is the person.
 func changeCode(v *visit) error {
@@ -129,13 +108,12 @@ func changeCode(v *visit) error {
 	if v.Who == "" {
 		return v.redirect(link("/login", "to", "/me/code"))
 	}
-	v.r.SetPathValue("id", "dn:"+v.Who)
-	e, err := v.subject("*")
+	e, err := v.base(v.Who, "*")
 	if err != nil {
 		return err
 	}
 	f, secret, done := v.r.PostForm, []byte(nil), "codesend"
-	request := endCodes(e)
+	request := &op.Modify{Name: e.DN, Changes: directory.DropTOTP()}
 	if f.Has("end") {
 		s, _, err := v.bind(&op.Bind{Version: 3, Name: v.Who, Password: []byte(f.Get("password") + strings.TrimSpace(f.Get("code")))})
 		if err != nil {
@@ -149,7 +127,7 @@ func changeCode(v *visit) error {
 		if !totp.Validate(strings.ReplaceAll(f.Get("code"), " ", ""), f.Get("secret")) {
 			return v.code(http.StatusUnprocessableEntity, secret, "The code is wrong. Nothing has been changed. Type the code that the application shows now; if it goes on, the clock of the device may be wrong.")
 		}
-		request, done = startCodes(e, secret), "codes"
+		request.Changes, done = directory.RequireTOTP(e.DN, secret), "codes"
 	}
 	err = v.try(request, permissive)
 	if err == nil {

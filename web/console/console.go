@@ -257,27 +257,42 @@ var notices = map[string]string{
 
 // fail shows an error.
 func (v *visit) fail(err error) {
-	status, text := http.StatusInternalServerError, err.Error()
-	var wrong *pageError
-	var result *op.Result
+	text := err.Error()
 	var large *http.MaxBytesError
 	switch {
-	case errors.As(err, &wrong):
-		status = wrong.status
+	case v.problem(err, &text):
 	case errors.As(err, &large):
-		status, text = http.StatusRequestEntityTooLarge, fmt.Sprintf("The upload is larger than %d MiB, and was not read. Nothing has changed.", large.Limit>>20)
-	case errors.As(err, &result):
-		status, text = statusOf(result.Code), explain(result)
+		text = fmt.Sprintf("The upload is larger than %d MiB, and was not read. Nothing has changed.", large.Limit>>20)
+		v.answer(http.StatusRequestEntityTooLarge)
+	default:
+		v.answer(http.StatusInternalServerError)
 	}
-	if v.Who == "" && (status == http.StatusForbidden || status == http.StatusNotFound) && v.r.Method == http.MethodGet {
+	if v.Who == "" && (v.status == http.StatusForbidden || v.status == http.StatusNotFound) && v.r.Method == http.MethodGet {
 		text += " Perhaps you may see it when you have logged in."
 	}
-	v.answer(status)
 	part := "layout"
 	if v.r.Header.Get("HX-Request") != "" { // htmx puts the answer into a list of the page
 		part = "part"
 	}
-	v.write("error", part, http.StatusText(status), text) // an error means that the client is gone
+	v.write("error", part, http.StatusText(v.status), text) // an error means that the client is gone
+}
+
+// problem puts what a page says of an error into text, and the status into the answer. It returns false for an
+// error that is not about the request.
+func (v *visit) problem(err error, text *string) bool {
+	var result *op.Result
+	var refused *pageError
+	switch {
+	case errors.As(err, &result):
+		*text = explain(result)
+		v.answer(statusOf(result.Code))
+	case errors.As(err, &refused):
+		*text = refused.text
+		v.answer(refused.status)
+	default:
+		return false
+	}
+	return true
 }
 
 // statusOf returns the HTTP status for a result code.
@@ -384,10 +399,7 @@ func (p *place) Named(dn string, pairs ...string) string {
 
 // Here returns the address of this page at another moment.
 func (p *place) Here(at string) string {
-	q := p.r.URL.Query()
-	q.Del("at")
-	q.Del("cookie")
-	q.Del("done")
+	q := p.Query()
 	if at != "" {
 		q.Set("at", at)
 	}
@@ -434,6 +446,9 @@ func (p *place) Moments() (all []struct{ Name, Value string }) {
 
 // schema returns the schema in force.
 func (v *door) schema() *schema.Schema { return v.dir.Schema() }
+
+// clock is the form of times on pages, which are in UTC.
+const clock = "2006-01-02 15:04:05"
 
 // ago returns a time with the time since then.
 func ago(t time.Time) string {

@@ -66,20 +66,21 @@ type editPage struct {
 	Error   string
 	Preview string // the change as LDIF
 	Present []*Row // what the entry has now, if it has changed under the form
+
+	may map[*schema.AttributeType]bool // see mayChange
 }
 
 // fieldsOf returns the fields of an entry: its values, and empty ones for what it must have and for the
 // attributes in with.
-func (v *door) fieldsOf(e *Entry, with []string) (fields []*Field) {
-	s := v.schema()
+func (v *door) fieldsOf(p *editPage, with []string) (fields []*Field) {
+	s, e := v.schema(), p.Entry
 	x := shapeOf(s, e.Strings("objectClass"))
-	may := v.mayChange(e)
 	rdn := namingOf(s, e.DN)
 	seen := map[*schema.AttributeType]bool{}
 	add := func(f *Field) {
 		f.Must = x.requires(f.Type)
 		seen[f.Type] = true
-		if rights, known := may[f.Type]; rights || !known {
+		if rights, known := p.may[f.Type]; rights || !known {
 			fields = append(fields, f)
 		}
 	}
@@ -95,7 +96,7 @@ func (v *door) fieldsOf(e *Entry, with []string) (fields []*Field) {
 				f.Shown = v.value(e, a, n, value)
 			}
 			add(f)
-			if a.Options == "" && slices.ContainsFunc(rdn, func(p naming1) bool { return p.t == a.Type && a.Type.SameValue([]byte(p.value), value) }) {
+			if a.Options == "" && slices.ContainsFunc(rdn, func(r rdnPart) bool { return r.t == a.Type && a.Type.SameValue([]byte(r.value), value) }) {
 				f.Fixed = "part of the name: rename the entry to change it"
 			}
 		}
@@ -114,19 +115,19 @@ func (v *door) fieldsOf(e *Entry, with []string) (fields []*Field) {
 	return fields
 }
 
-// A naming1 is one type and value of an RDN.
-type naming1 struct {
+// An rdnPart is one type and value of an RDN.
+type rdnPart struct {
 	t     *schema.AttributeType
 	value string
 }
 
-func namingOf(s *schema.Schema, name string) (all []naming1) {
+func namingOf(s *schema.Schema, name string) (all []rdnPart) {
 	d, err := dn.Parse(name)
 	if err != nil || len(d) == 0 {
 		return nil
 	}
 	for _, a := range d[0] {
-		all = append(all, naming1{s.Attribute(a.Type), string(a.Value)})
+		all = append(all, rdnPart{s.Attribute(a.Type), string(a.Value)})
 	}
 	return all
 }
@@ -153,23 +154,27 @@ func (v *door) mayChange(e *Entry) map[*schema.AttributeType]bool {
 }
 
 func showEdit(v *visit) error {
-	e, _, err := v.whole()
+	e, _, err := v.whole(v.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	return v.edit(http.StatusOK, &editPage{Entry: e, CSN: e.First("entryCSN")}, v.fieldsOf(e, v.r.URL.Query()["with"]))
+	p := &editPage{Entry: e, CSN: e.First("entryCSN"), may: v.mayChange(e)}
+	return v.edit(p, v.fieldsOf(p, v.r.URL.Query()["with"]))
 }
 
 // edit shows the form.
-func (v *visit) edit(status int, p *editPage, fields []*Field) error {
+func (v *visit) edit(p *editPage, fields []*Field) error {
 	if v.At != "" {
 		return errorf(http.StatusUnprocessableEntity, "The past cannot be changed: go back to now.")
 	}
 	p.Groups = groupsOfFields(fields)
 	s := v.schema()
-	x, may := shapeOf(s, p.Strings("objectClass")), v.mayChange(p.Entry)
+	x := shapeOf(s, p.Strings("objectClass"))
+	if p.may == nil {
+		p.may = v.mayChange(p.Entry)
+	}
 	for _, t := range s.Attributes() {
-		if rights, known := may[t]; (rights || !known) && !t.Secret() && !t.NoUserModification && t.Usage == schema.UserApplications && (x.any || x.allows(t)) && !isMany(t) &&
+		if rights, known := p.may[t]; (rights || !known) && !t.Secret() && !t.NoUserModification && t.Usage == schema.UserApplications && (x.any || x.allows(t)) && !isMany(t) &&
 			!slices.ContainsFunc(fields, func(f *Field) bool { return f.Type == t && t.SingleValue }) {
 			p.Absent = append(p.Absent, t)
 		}
@@ -181,7 +186,6 @@ func (v *visit) edit(status int, p *editPage, fields []*Field) error {
 			p.Wrong = append(p.Wrong, f)
 		}
 	}
-	v.answer(status)
 	return v.render("edit", "Edit "+p.Label(), p)
 }
 
@@ -191,7 +195,7 @@ func saveEdit(v *visit) error {
 	if err != nil {
 		return err
 	}
-	e, _, err := v.whole()
+	e, _, err := v.whole(v.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -204,10 +208,11 @@ func saveEdit(v *visit) error {
 		} else {
 			p.Error = "Choose the attribute to add a value of."
 		}
-		return v.edit(http.StatusOK, p, fields)
+		return v.edit(p, fields)
 	}
 	if !v.check(fields) {
-		return v.edit(http.StatusUnprocessableEntity, p, fields)
+		v.answer(http.StatusUnprocessableEntity)
+		return v.edit(p, fields)
 	}
 	change := &op.Modify{Name: e.DN, Changes: changesOf(fields)}
 	if len(change.Changes) == 0 {
@@ -227,14 +232,15 @@ func saveEdit(v *visit) error {
 		p.Present = slices.DeleteFunc(p.Present, func(r *Row) bool {
 			return !slices.ContainsFunc(change.Changes, func(c op.Modification) bool { return strings.EqualFold(c.Description, r.Name) })
 		})
-		return v.edit(http.StatusConflict, p, fields)
-	case errors.As(err, &result):
-		p.Error = explain(result)
-		return v.edit(statusOf(result.Code), p, fields)
+		v.answer(http.StatusConflict)
+		return v.edit(p, fields)
 	case err != nil:
-		return err
+		if !v.problem(err, &p.Error) {
+			return err
+		}
+		return v.edit(p, fields)
 	case p.Preview != "":
-		return v.edit(http.StatusOK, p, fields)
+		return v.edit(p, fields)
 	}
 	return v.redirect(v.EntryLink(e) + "?done=saved")
 }
@@ -245,7 +251,7 @@ func (v *visit) complete(e *Entry, fields []*Field) {
 	rdn := namingOf(v.schema(), e.DN)
 	for _, f := range fields {
 		f.Must = x.requires(f.Type)
-		if slices.ContainsFunc(rdn, func(p naming1) bool {
+		if slices.ContainsFunc(rdn, func(p rdnPart) bool {
 			return p.t == f.Type && f.Old != "" && f.Type.SameValue([]byte(p.value), f.old())
 		}) {
 			f.Fixed = "part of the name: rename the entry to change it"
@@ -292,15 +298,11 @@ func move(v *visit) error {
 	if p.Under != e.Parent() {
 		r.NewSuperior = &p.Under
 	}
-	_, err = v.do(r)
-	var result *op.Result
-	switch {
-	case errors.As(err, &result):
-		p.Error = explain(result)
-		v.answer(statusOf(result.Code))
+	if _, err = v.do(r); err != nil {
+		if !v.problem(err, &p.Error) {
+			return err
+		}
 		return v.render("move", "Rename "+e.Label(), p)
-	case err != nil:
-		return err
 	}
 	if strings.HasPrefix(e.ID(), "dn:") {
 		e.DN = strings.TrimSuffix(p.RDN+","+p.Under, ",")
@@ -346,22 +348,17 @@ func remove(v *visit) error {
 	}
 	var cs []op.Control
 	if v.r.PostForm.Has("subtree") {
-		if err := v.confirm(v.r.PostForm.Get("password")); err != nil {
-			p.Error = err.Error()
-			v.answer(http.StatusForbidden)
-			return v.render("delete", "Delete "+p.Label(), p)
-		}
 		cs = []op.Control{{OID: control.OIDTreeDelete, Critical: true}}
+		err = v.confirm(v.r.PostForm.Get("password"))
 	}
-	_, err = v.do(&op.Delete{Name: p.DN}, cs...)
-	var result *op.Result
-	switch {
-	case errors.As(err, &result):
-		p.Error = explain(result)
-		v.answer(statusOf(result.Code))
+	if err == nil {
+		_, err = v.do(&op.Delete{Name: p.DN}, cs...)
+	}
+	if err != nil {
+		if !v.problem(err, &p.Error) {
+			return err
+		}
 		return v.render("delete", "Delete "+p.Label(), p)
-	case err != nil:
-		return err
 	}
 	return v.redirect(link("/tree", "base", p.Parent(), "done", "deleted"))
 }

@@ -73,7 +73,7 @@ func importance(t *schema.AttributeType) int {
 }
 
 func showEntry(v *visit) error {
-	e, more, err := v.whole()
+	e, more, err := v.whole(v.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -92,9 +92,9 @@ func showEntry(v *visit) error {
 
 // groupsOf returns the groups that name an entry, the first of them.
 func (v *door) groupsOf(e *Entry) (*found, error) {
-	f := filter.Or{&filter.Equal{Attribute: "member", Value: []byte(e.DN)}, &filter.Equal{Attribute: "uniqueMember", Value: []byte(e.DN)}}
+	f := filter.Or{filter.EqualTo("member", e.DN), filter.EqualTo("uniqueMember", e.DN)}
 	if uid := e.First("uid"); uid != "" {
-		f = append(f, &filter.Equal{Attribute: "memberUid", Value: []byte(uid)})
+		f = append(f, filter.EqualTo("memberUid", uid))
 	}
 	return v.search(&op.Search{Scope: op.WholeSubtree, Filter: f, Attributes: summary}, "")
 }
@@ -216,7 +216,7 @@ func (v *visit) lookUp(p *valuesPage) error {
 		texts = []string{p.Find}
 	}
 	for _, text := range texts {
-		r := &op.Compare{Name: p.DN, Description: p.Attribute, Value: []byte(text)} // a filter would read all values
+		r := &op.Compare{Name: p.DN, Description: p.Attribute, Value: []byte(text)}
 		if answer, err := v.client.Do(v.r.Context(), r, web.Answer{}, v.controls()...); err != nil || answer.Code != op.CompareTrue {
 			continue // it has no such value, or it may not be told
 		}
@@ -253,8 +253,8 @@ func changeValues(v *visit) error {
 	if value == "" {
 		return errorf(http.StatusUnprocessableEntity, "Type a value to add.")
 	}
-	change := op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: p.Attribute, Values: [][]byte{[]byte(value)}}}
-	if _, err := v.do(&op.Modify{Name: p.DN, Changes: []op.Modification{change}}); err != nil {
+	changes := []op.Modification{op.Change(kind, p.Attribute, value)}
+	if _, err := v.do(&op.Modify{Name: p.DN, Changes: changes}); err != nil {
 		return err
 	}
 	return v.redirect(v.ValuesLink(p.Entry, p.Attribute) + "?done=" + done)

@@ -96,7 +96,7 @@ func newField(t *schema.AttributeType, options string, value []byte) *Field {
 // textOf returns a value as the form shows it, and valueOf the value for what was typed.
 func textOf(t *schema.AttributeType, value string) string {
 	if t.Syntax.OID == syntaxPostal {
-		return strings.Join(postalLines(value), "\n")
+		return postalText(value)
 	}
 	return strings.ReplaceAll(value, "\r\n", "\n")
 }
@@ -105,7 +105,7 @@ func valueOf(t *schema.AttributeType, text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	switch {
 	case t.Syntax.OID == syntaxPostal:
-		return postal(text)
+		return schema.PostalAddress(strings.TrimRight(text, "\n"))
 	case t.Syntax.OID == syntaxDN || t.Syntax.OID == syntaxInteger || t.Syntax.OID == syntaxTime || t.Syntax.OID == syntaxOID:
 		return strings.TrimSpace(text)
 	}

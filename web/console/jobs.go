@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -52,7 +53,7 @@ func (p *place) Clock(text string) string {
 	if err != nil {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02 15:04:05")
+	return t.UTC().Format(clock)
 }
 
 // Between returns the time from one Generalized Time to another, or to now.
@@ -71,7 +72,7 @@ func (p *place) Between(from, to string) string {
 // jobs returns the jobs of the server.
 func (v *visit) jobs() (*jobsPage, error) {
 	p := &jobsPage{}
-	f, err := v.searchN(&op.Search{Base: "cn=Jobs,cn=monitor", Scope: op.SingleLevel, Filter: equal("objectClass", "monitorJob"), Attributes: []string{"*"}}, rows, "")
+	f, err := v.searchN(&op.Search{Base: "cn=Jobs,cn=monitor", Scope: op.SingleLevel, Filter: filter.EqualTo("objectClass", "monitorJob"), Attributes: []string{"*"}}, rows, "")
 	if err != nil {
 		return nil, err
 	}

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
-	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/web"
@@ -26,15 +24,6 @@ func showLogin(v *visit) error {
 }
 
 func (v *door) hasCertificate() bool { return v.r.TLS != nil && len(v.r.TLS.PeerCertificates) > 0 }
-
-// bindRequest returns the bind for what somebody has typed as their name: a simple bind for a DN, and
-// otherwise PLAIN, whose names the identity rules map to entries.
-func bindRequest(name, password string) *op.Bind {
-	if d, err := dn.Parse(name); err == nil && len(d) > 0 {
-		return &op.Bind{Version: 3, Name: name, Password: []byte(password)}
-	}
-	return &op.Bind{Version: 3, SASL: true, Mechanism: "PLAIN", Credentials: []byte("\x00" + name + "\x00" + password)}
-}
 
 // bind binds a new session. The caller closes the session.
 func (v *door) bind(b *op.Bind) (*directory.Session, *op.Response, error) {
@@ -53,7 +42,7 @@ func logIn(v *visit) error {
 	}
 	f := v.r.PostForm
 	form := loginForm{Name: strings.TrimSpace(f.Get("name")), To: f.Get("to"), External: v.hasCertificate()}
-	request := bindRequest(form.Name, f.Get("password"))
+	request := web.BindRequest(form.Name, f.Get("password"))
 	switch {
 	case f.Has("external"):
 		request = &op.Bind{Version: 3, SASL: true, Mechanism: "EXTERNAL"}
@@ -100,7 +89,7 @@ func policyWords(r *op.Response) string {
 	switch {
 	case policyError(r, accountLocked):
 		return " The account is locked, after too many wrong passwords: wait, or ask an administrator."
-	case policyError(r, passwordExpired), slices.ContainsFunc(r.Controls, func(c op.Control) bool { return c.OID == control.OIDPasswordExpired }):
+	case policyError(r, passwordExpired), r.Control(control.OIDPasswordExpired) != nil:
 		return " The password has expired: ask an administrator for a new one."
 	}
 	return ""

@@ -3,7 +3,6 @@ package console
 import (
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -30,8 +29,7 @@ func showMe(v *visit) error {
 // me shows one's own page, and what was wrong with a new password.
 func (v *visit) me(status int, wrong string) error {
 	p := &mePage{Error: wrong}
-	v.r.SetPathValue("id", "dn:"+v.Who)
-	e, more, err := v.whole()
+	e, more, err := v.whole("dn:" + v.Who)
 	var result *op.Result
 	switch {
 	case v.IsAdmin() && errors.As(err, &result):
@@ -124,9 +122,8 @@ const (
 
 // policyError reports whether an answer has an error of the password policy control.
 func policyError(r *op.Response, number byte) bool {
-	return slices.ContainsFunc(r.Controls, func(c op.Control) bool {
-		return c.OID == control.OIDPasswordPolicy && len(c.Value) > 2 && c.Value[len(c.Value)-1] == number
-	})
+	c := r.Control(control.OIDPasswordPolicy)
+	return c != nil && len(c.Value) > 2 && c.Value[len(c.Value)-1] == number
 }
 
 // A passwordPage is the data of the page that sets another's password.
@@ -158,13 +155,11 @@ func setPassword(v *visit) error {
 		request.New = []byte(text)
 	}
 	answer, err := v.client.Do(v.r.Context(), &op.Extended{OID: control.OIDPasswordModify, Value: request.Encode()}, web.Answer{})
-	var result *op.Result
 	switch {
-	case errors.As(err, &result):
-		p.Error = explain(result)
-		v.answer(statusOf(result.Code))
 	case err != nil:
-		return err
+		if !v.problem(err, &p.Error) {
+			return err
+		}
 	case request.New != nil:
 		return v.redirect(v.EntryLink(e) + "?done=password")
 	default:

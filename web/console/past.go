@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/web"
 )
 
@@ -133,22 +134,18 @@ func (c *change) From() string {
 // Time returns when the change was made, and how long ago that is.
 func (c *change) Time() (x Value) {
 	if t, err := schema.Time([]byte(c.First("changeTime"))); err == nil {
-		x.Text, x.Note = t.UTC().Format("2006-01-02 15:04:05"), ago(t)
+		x.Text, x.Note = t.UTC().Format(clock), ago(t)
 	}
 	return x
 }
 
 // Before returns the moment before the commit.
 func (c *change) Before() string {
-	at, count, slot, ok := revision(c.Revision())
-	if !ok {
+	r, err := revision.Parse(c.Revision())
+	if err != nil {
 		return ""
 	}
-	n := at<<23 | slot<<8 | count - 1 // as revisions are ordered
-	if count == 0 {
-		n = at<<23 | slot<<8 - 1
-	}
-	return fmt.Sprintf("r%x-%x-%x", n>>23, n&0xff, n>>8&0x7fff)
+	return (r - 1).String()
 }
 
 // ReadsChanges reports whether the requester may read the changelog.
@@ -172,16 +169,10 @@ func (p *place) RestoreLink(c *change) string {
 // Parent returns the name of the parent of an entry.
 func (p *place) Parent(name string) string { return parentOf(name) }
 
-// revision returns the time, the counter and the slot of a revision.
-func revision(text string) (at, count, slot uint64, ok bool) {
-	n, err := fmt.Sscanf(text, "r%x-%x-%x", &at, &count, &slot)
-	return at, count, slot, n == 3 && err == nil
-}
-
-// momentText returns a moment as people write it. Revisions count milliseconds from the year 2013.
+// momentText returns a moment as people write it.
 func momentText(text string) string {
-	if at, _, _, ok := revision(text); ok {
-		return time.UnixMilli(time.Date(2013, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() + int64(at)).UTC().Format("2006-01-02 15:04:05.000")
+	if r, err := revision.Parse(text); err == nil {
+		return r.Time().Format(clock + ".000")
 	}
 	return cmp.Or(text, "now")
 }
@@ -201,10 +192,6 @@ func (v *door) changes(f filter.Filter, n int, cookie string) (*found, []*change
 		all = append(all, changeOf(e))
 	}
 	return found, all, nil
-}
-
-func equal(attribute, value string) filter.Filter {
-	return &filter.Equal{Attribute: attribute, Value: []byte(value)}
 }
 
 // A historyPage is the data of the page of an entry's changes.
@@ -227,7 +214,7 @@ func showHistory(v *visit) error {
 	case !errors.As(err, &missing) || missing.Code != op.NoSuchObject || strings.HasPrefix(p.ID, "dn:"):
 		return err
 	}
-	if p.found, p.Changes, err = v.changes(equal("targetEntryUUID", p.ID), rows, v.r.URL.Query().Get("cookie")); err != nil {
+	if p.found, p.Changes, err = v.changes(filter.EqualTo("targetEntryUUID", p.ID), rows, v.r.URL.Query().Get("cookie")); err != nil {
 		return err
 	}
 	if p.Entry == nil && len(p.Changes) == 0 {
@@ -269,7 +256,7 @@ func compareMoments(v *visit) error {
 		then := *v
 		then.At = at
 		texts[i] = map[string]string{}
-		e, more, err := then.whole()
+		e, more, err := then.whole(p.ID)
 		var missing *op.Result
 		if errors.As(err, &missing) && missing.Code == op.NoSuchObject {
 			continue
@@ -413,7 +400,7 @@ func typedTime(text string) (t time.Time, err error) {
 // named returns the filter of changes by somebody: a name, or a part of one.
 func (v *door) named(who string) (filter.Filter, error) {
 	if strings.Contains(who, "=") {
-		return equal("changeInitiatorsName", who), nil
+		return filter.EqualTo("changeInitiatorsName", who), nil
 	}
 	f, err := v.searchN(&op.Search{Scope: op.WholeSubtree, Filter: namedLike(who), Attributes: []string{"1.1"}}, 20, "")
 	if err != nil {
@@ -421,10 +408,10 @@ func (v *door) named(who string) (filter.Filter, error) {
 	}
 	any := filter.Or{}
 	for _, e := range f.Entries {
-		any = append(any, equal("changeInitiatorsName", e.DN))
+		any = append(any, filter.EqualTo("changeInitiatorsName", e.DN))
 	}
 	if admin := v.dir.Admin(); v.IsAdmin() && strings.Contains(strings.ToLower(labelOf(admin)), strings.ToLower(who)) {
-		any = append(any, equal("changeInitiatorsName", admin))
+		any = append(any, filter.EqualTo("changeInitiatorsName", admin))
 	}
 	return any, nil
 }
@@ -468,15 +455,17 @@ func showDiff(v *visit) error {
 	}
 	request := control.Diff{From: p.From, To: p.To, Base: p.Base}.Encode()
 	if q.Get("format") == "ldif" {
-		v.attach("text/plain; charset=utf-8", "difference.ldif")
+		begun := false
 		_, err := v.client.Do(v.r.Context(), &op.Extended{OID: control.OIDDiff, Value: request}, web.Answer{Intermediate: func(_ string, piece []byte) error {
+			begun = true
+			v.attach("text/plain; charset=utf-8", "difference.ldif")
 			_, err := v.w.Write(piece)
 			return err
 		}})
-		if err != nil {
+		if err != nil && begun {
 			panic(http.ErrAbortHandler) // so that the file does not look whole
 		}
-		return nil
+		return err
 	}
 	text, answer, err := v.extended(control.OIDDiff, request)
 	if err != nil && !v.problem(err, &p.Error) {
@@ -529,18 +518,19 @@ func restore(v *visit) error {
 		return err
 	}
 	v.At = ""
-	r := control.Restore{Name: strings.TrimSpace(v.r.Form.Get("name")), Moment: strings.TrimSpace(v.r.Form.Get("moment")), Subtree: v.r.Form.Has("subtree"), DryRun: true}
-	p, err := v.restoration(r)
-	if err == nil && v.r.Method == http.MethodPost {
-		if err = v.confirm(v.r.PostForm.Get("password")); err == nil {
-			r.DryRun = false
+	r := control.Restore{Name: strings.TrimSpace(v.r.Form.Get("name")), Moment: strings.TrimSpace(v.r.Form.Get("moment")), Subtree: v.r.Form.Has("subtree")}
+	var refused error
+	if v.r.Method == http.MethodPost {
+		if refused = v.confirm(v.r.PostForm.Get("password")); refused == nil {
 			var done *restorePage
-			if done, err = v.restoration(r); err == nil {
+			if done, refused = v.restoration(r); refused == nil {
 				return v.redirect(link("/entry/"+pathOf("dn:"+done.Name), "done", "restored"))
 			}
 		}
 	}
-	if err != nil && !v.problem(err, &p.Error) {
+	r.DryRun = true
+	p, err := v.restoration(r)
+	if err = cmp.Or(refused, err); err != nil && !v.problem(err, &p.Error) {
 		return err
 	}
 	return v.render("restore", "Restore "+labelOf(p.Name), p)
@@ -616,7 +606,7 @@ func (v *visit) plan(s *step) error {
 		s.Problem = "this is no change of one entry"
 		return nil
 	}
-	_, newest, err := v.changes(equal("targetEntryUUID", s.ID()), 1, "")
+	_, newest, err := v.changes(filter.EqualTo("targetEntryUUID", s.ID()), 1, "")
 	switch {
 	case err != nil:
 		return err
@@ -624,7 +614,7 @@ func (v *visit) plan(s *step) error {
 		s.Problem = "changed again since, by " + labelOf(newest[0].Who()) + ", " + newest[0].Time().Note
 		return nil
 	case s.Kind == "add":
-		e, err := v.only(&op.Search{Scope: op.WholeSubtree, Filter: equal("entryUUID", s.ID()), Attributes: []string{"entryCSN"}})
+		e, err := v.only(&op.Search{Scope: op.WholeSubtree, Filter: filter.EqualTo("entryUUID", s.ID()), Attributes: []string{"entryCSN"}})
 		if err == nil {
 			s.Now, s.CSN = e.DN, e.First("entryCSN")
 		}

@@ -35,11 +35,9 @@ func (v *visit) planOf(q *query, how string) (*searchPlan, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	for _, c := range done.Controls {
-		if c.OID == control.OIDExplain {
-			if p.Explained, err = control.ParseExplained(c.Value); err != nil {
-				return nil, err
-			}
+	if c := done.Control(control.OIDExplain); c != nil {
+		if p.Explained, err = control.ParseExplained(c.Value); err != nil {
+			return nil, err
 		}
 	}
 	return p, nil

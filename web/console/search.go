@@ -115,14 +115,10 @@ func showSearch(v *visit) error {
 	} else {
 		f, err = v.searchNamed(r, q.Q, rows, cookie, cs...)
 	}
-	var result *op.Result
-	if errors.As(err, &result) {
-		q.Error = explain(result)
-		v.answer(statusOf(result.Code))
-	} else if err != nil {
-		return err
-	} else {
+	if err == nil {
 		q.found = f
+	} else if !v.problem(err, &q.Error) {
+		return err
 	}
 	return v.render("search", "Search", q)
 }

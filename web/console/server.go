@@ -134,13 +134,13 @@ func showSchema(v *visit) error {
 			p.Types = append(p.Types, t)
 		}
 	}
-	slices.SortFunc(p.Classes, func(a, b *schema.ObjectClass) int {
-		return strings.Compare(strings.ToLower(a.Name()), strings.ToLower(b.Name()))
-	})
-	slices.SortFunc(p.Types, func(a, b *schema.AttributeType) int {
-		return strings.Compare(strings.ToLower(a.Name()), strings.ToLower(b.Name()))
-	})
+	sortByName(p.Classes)
+	sortByName(p.Types)
 	return v.render("schema", "Schema", p)
+}
+
+func sortByName[D interface{ Name() string }](all []D) {
+	slices.SortFunc(all, func(a, b D) int { return strings.Compare(strings.ToLower(a.Name()), strings.ToLower(b.Name())) })
 }
 
 // refer adds to a definition what refers to it.

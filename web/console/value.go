@@ -62,12 +62,12 @@ func (v *door) value(e *Entry, a *entry.Attribute, n int, b []byte) *Value {
 		x.Kind, x.Href, x.Text, x.Note = "dn", v.Named(x.Text), labelOf(x.Text), x.Text
 	case syntax == syntaxTime:
 		if t, err := schema.Time(b); err == nil {
-			x.Kind, x.Text, x.Note = "time", t.UTC().Format("2006-01-02 15:04:05 MST"), ago(t)
+			x.Kind, x.Text, x.Note = "time", t.UTC().Format(clock+" MST"), ago(t)
 		}
 	case syntax == syntaxBoolean:
 		x.Text = map[string]string{"TRUE": "yes", "FALSE": "no"}[strings.ToUpper(x.Text)]
 	case syntax == syntaxPostal:
-		x.Text, x.Lines = strings.Join(postalLines(x.Text), "\n"), true
+		x.Text, x.Lines = postalText(x.Text), true
 	case syntax == syntaxCert:
 		v.certificate(x, b)
 		x.Href = at
@@ -124,20 +124,13 @@ func imageType(b []byte) string {
 	return ""
 }
 
-// postalLines returns the lines of a Postal Address (RFC 4517, 3.3.28).
-func postalLines(s string) (lines []string) {
-	for _, l := range strings.Split(s, "$") {
-		l = strings.TrimSpace(l)
-		l = strings.NewReplacer(`\24`, "$", `\5C`, `\`, `\5c`, `\`).Replace(l)
-		lines = append(lines, l)
+// postalText returns the lines of a Postal Address (RFC 4517, 3.3.28).
+func postalText(s string) string {
+	lines := schema.PostalLines(s)
+	for i, l := range lines {
+		lines[i] = strings.TrimSpace(l)
 	}
-	return lines
-}
-
-// postal returns lines as a Postal Address.
-func postal(text string) string {
-	text = strings.NewReplacer(`\`, `\5C`, "$", `\24`).Replace(strings.TrimRight(text, "\n"))
-	return strings.ReplaceAll(text, "\n", "$")
+	return strings.Join(lines, "\n")
 }
 
 // certificate describes a certificate.
