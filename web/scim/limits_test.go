@@ -94,11 +94,7 @@ func TestTokens(t *testing.T) {
 	const name = "uid=prov,ou=people,dc=example,dc=com"
 	set := func(kind op.ModKind, attribute string, values ...string) {
 		t.Helper()
-		m := op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: attribute}}
-		for _, v := range values {
-			m.Values = append(m.Values, []byte(v))
-		}
-		s.do(&op.Modify{Name: name, Changes: []op.Modification{m}})
+		s.do(&op.Modify{Name: name, Changes: []op.Modification{op.Change(kind, attribute, values...)}})
 	}
 	set(op.ModAdd, "objectClass", "bearerTokenObject")
 	uuid, err := entry.ParseID(id)
@@ -125,9 +121,9 @@ func TestTokens(t *testing.T) {
 	if n := ask("DELETE", "/Users/"+s.addUser("bob"), token); n != 403 {
 		t.Errorf("delete without the right to: %d", n)
 	}
-	s.do(&op.Modify{Name: "cn=config", Changes: []op.Modification{{Kind: op.ModReplace, PartialAttribute: op.PartialAttribute{Description: "accessRule", Values: [][]byte{
-		[]byte("bind: allow everyone to bind"), []byte("use: allow everyone to use *"), []byte("containers: allow users to read objectClass in (objectClass=domain)"),
-		[]byte(`people: allow "` + name + `" to manage in "ou=people,dc=example,dc=com"`)}}}}})
+	s.do(&op.Modify{Name: "cn=config", Changes: []op.Modification{op.Change(op.ModReplace, "accessRule",
+		"bind: allow everyone to bind", "use: allow everyone to use *", "containers: allow users to read objectClass in (objectClass=domain)",
+		`people: allow "`+name+`" to manage in "ou=people,dc=example,dc=com"`)}})
 	with := "Authorization: Bearer " + token
 	status, o, _ := s.ask("POST", "/Users", fmt.Sprintf(`{"schemas":[%q],"userName":"carl","active":false,"password":"a secret 55"}`, userURN), with)
 	if status != 201 || o["active"] != false {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	ldapschema "github.com/seed-4dac0d86/ldapd/schema"
 )
 
 // An object is a JSON object. A model is an object with the attributes of a resource, named as in the schemas; those of
@@ -130,7 +131,7 @@ func (a *attribute) of(r *record) any {
 	}
 	v := r.first(a.ldap)
 	if a.ldap == "postalAddress" {
-		v = lines(v)
+		v = strings.Join(ldapschema.PostalLines(v), "\n")
 	}
 	if v == "" {
 		return nil
@@ -154,15 +155,6 @@ func (a *attribute) parts(r *record) object {
 		return nil
 	}
 	return o
-}
-
-// lines returns a postal address (RFC 4517, 3.3.28) as lines.
-func lines(address string) string {
-	return strings.NewReplacer("$", "\n", `\24`, "$", `\5C`, `\`, `\5c`, `\`).Replace(address)
-}
-
-func postal(text string) string {
-	return strings.NewReplacer("\r\n", "$", "\n", "$", "$", `\24`, `\`, `\5C`).Replace(text)
 }
 
 // stored are the LDAP attributes of a resource, in the order of the schemas.
@@ -245,7 +237,7 @@ func (a *attribute) store(s *stored, v any) {
 	case a.ldap != "":
 		text, _ := v.(string)
 		if a.ldap == "postalAddress" {
-			text = postal(text)
+			text = ldapschema.PostalAddress(text)
 		}
 		s.put(a.ldap, text)
 	}

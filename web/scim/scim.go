@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	ldapschema "github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/web"
 )
 
@@ -224,18 +225,16 @@ func (c *client) authenticate(q *http.Request) error {
 	scheme, token, _ := strings.Cut(q.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	name, password, isBasic := q.BasicAuth()
-	bind := &op.Bind{Version: 3}
+	var bind *op.Bind
 	switch {
 	case isBasic && password == "", !isBasic && !strings.EqualFold(scheme, "Bearer"), !isBasic && token == "":
 		return &Error{401, "", "log in with a bearer token, or with a name and a password (Basic)"}
-	case isBasic && strings.Contains(name, "="):
-		bind.Name, bind.Password = name, []byte(password)
 	case isBasic:
-		bind.SASL, bind.Mechanism, bind.Credentials = true, "PLAIN", []byte("\x00"+name+"\x00"+password)
+		bind = web.BindRequest(name, password)
 	case auth.IsStoredToken(token):
 		return c.Session.BindToken(c.ctx, token)
 	default:
-		bind.SASL, bind.Mechanism, bind.Credentials = true, "OAUTHBEARER", []byte("n,,\x01auth=Bearer "+token+"\x01\x01")
+		bind = &op.Bind{Version: 3, SASL: true, Mechanism: "OAUTHBEARER", Credentials: []byte("n,,\x01auth=Bearer " + token + "\x01\x01")}
 	}
 	_, err := c.Do(c.ctx, bind, web.Answer{})
 	if isCode(err, op.SASLBindInProgress) || isCode(err, op.AuthMethodNotSupported) {
@@ -375,10 +374,9 @@ func matches(list, etag string) bool {
 
 // timeOf returns a generalized time in the form of RFC 3339.
 func timeOf(text string) string {
-	for _, layout := range []string{"20060102150405Z", "20060102150405.999999999Z"} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.UTC().Format(time.RFC3339Nano)
-		}
+	t, err := ldapschema.Time([]byte(text))
+	if err != nil {
+		return text
 	}
-	return text
+	return t.UTC().Format(time.RFC3339Nano)
 }

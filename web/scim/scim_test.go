@@ -65,7 +65,7 @@ func newServer(t testing.TB) *server {
 		store.Close()
 	})
 	s.do(&op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
-	s.do(&op.Add{Name: "dc=example,dc=com", Attributes: []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte("domain")}}, {Description: "dc", Values: [][]byte{[]byte("example")}}}})
+	s.do(&op.Add{Name: "dc=example,dc=com", Attributes: []op.PartialAttribute{op.Attribute("objectClass", "domain"), op.Attribute("dc", "example")}})
 	return s
 }
 

@@ -57,13 +57,9 @@ func (c *client) one(f filter.Filter, attributes ...string) (found *record, err 
 	return found, err
 }
 
-func equal(ldap, value string) filter.Filter {
-	return &filter.Equal{Attribute: ldap, Value: []byte(value)}
-}
-
 // nameOf returns the name of the entry with an id, or "".
 func (c *client) nameOf(id string) (string, error) {
-	found, err := c.one(equal("entryUUID", id), "1.1")
+	found, err := c.one(filter.EqualTo("entryUUID", id), "1.1")
 	if found == nil || err != nil {
 		return "", err
 	}
@@ -303,13 +299,11 @@ func (c *client) list(r *request, kinds []*kind) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := []any{}
+	var found []*record
 	add := func(e *record) error {
-		k := c.h.kindOf(e)
-		if k == nil {
-			return nil
+		if c.h.kindOf(e) != nil {
+			found = append(found, e)
 		}
-		found = append(found, [2]any{k, e})
 		return nil
 	}
 	body := object{"schemas": []string{listURN}}
@@ -326,13 +320,15 @@ func (c *client) list(r *request, kinds []*kind) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, x := range found { // after the search, because members are searches of their own
-		e := x.([2]any)
-		if found[i], err = c.resource(e[0].(*kind), e[1].(*record), r.origin, s); err != nil {
+	resources := []object{}
+	for _, e := range found { // after the search, because members are searches of their own
+		o, err := c.resource(c.h.kindOf(e), e, r.origin, s)
+		if err != nil {
 			return nil, err
 		}
+		resources = append(resources, o)
 	}
-	body["Resources"], body["itemsPerPage"] = found, len(found)
+	body["Resources"], body["itemsPerPage"] = resources, len(resources)
 	return &answer{status: 200, body: body}, nil
 }
 
@@ -347,7 +343,7 @@ func (c *client) filterOf(kinds []*kind, text string) (filter.Filter, error) {
 		}
 	}
 	for _, k := range kinds {
-		f := filter.And{equal("objectClass", k.class)}
+		f := filter.And{filter.EqualTo("objectClass", k.class)}
 		if t != nil {
 			x, err := c.translate(scope{kind: k, others: len(kinds) > 1}, t)
 			if err != nil {
@@ -395,11 +391,9 @@ func (c *client) byCursor(r *request, kinds []*kind, search *op.Search, count in
 	if err != nil {
 		return err
 	}
-	for _, x := range done.Controls {
-		if x.OID == control.OIDPagedResults {
-			if p, err := control.ParsePagedResults(x.Value); err == nil && len(p.Cookie) > 0 {
-				body["nextCursor"] = base64.RawURLEncoding.EncodeToString(p.Cookie)
-			}
+	if x := done.Control(control.OIDPagedResults); x != nil {
+		if p, err := control.ParsePagedResults(x.Value); err == nil && len(p.Cookie) > 0 {
+			body["nextCursor"] = base64.RawURLEncoding.EncodeToString(p.Cookie)
 		}
 	}
 	return nil
@@ -422,13 +416,13 @@ func (c *client) byIndex(r *request, kinds []*kind, search *op.Search, count int
 			add, count = func(*record) error { return nil }, 1
 		}
 		done, err := c.find(search, add, key, op.Control{OID: control.OIDVLVRequest, Critical: true, Value: control.VLVRequest{Offset: offset, After: count - 1}.Encode()})
-		if done != nil {
-			for _, x := range done.Controls {
-				if v, parsed := control.ParseVLVResponse(x.Value); x.OID == control.OIDVLVResponse && parsed == nil {
-					total = v.Count
-					if v.Code == control.OffsetRangeError {
-						return errRange
-					}
+		if done == nil {
+			return err
+		}
+		if x := done.Control(control.OIDVLVResponse); x != nil {
+			if v, parsed := control.ParseVLVResponse(x.Value); parsed == nil {
+				if total = v.Count; v.Code == control.OffsetRangeError {
+					return errRange
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
+	ldapschema "github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -154,7 +155,7 @@ func (c *client) byID(ldap string, t *compare) (filter.Filter, error) {
 	}
 	f := filter.Filter(never)
 	if name != "" {
-		f = &filter.Equal{Attribute: ldap, Value: []byte(name)}
+		f = filter.EqualTo(ldap, name)
 	}
 	switch t.operator {
 	case "eq":
@@ -231,7 +232,7 @@ func (t *compare) common(k *kind) (filter.Filter, error) {
 func active(t *compare) (filter.Filter, error) {
 	var locked filter.Or
 	for _, l := range locks {
-		locked = append(locked, &filter.Equal{Attribute: l.ldap, Value: []byte(l.value)})
+		locked = append(locked, filter.EqualTo(l.ldap, l.value))
 	}
 	switch t.operator {
 	case "pr":
@@ -263,7 +264,7 @@ func (c *compare) on(ldap string, v any) (filter.Filter, error) {
 		return nil, invalid("invalidFilter", "%s is compared with a string in quotes", c.path.attribute)
 	}
 	if ldap == "postalAddress" {
-		text = postal(text)
+		text = ldapschema.PostalAddress(text)
 	}
 	value := []byte(text)
 	equal := &filter.Equal{Attribute: ldap, Value: value}
