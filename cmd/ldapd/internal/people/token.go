@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/go-ldap/ldap/v3"
@@ -24,7 +23,10 @@ program logs in as an account, usually that of a service. The access rules for t
 account decide what the program may do. The account's entry has the token's hash. The
 manual is docs/scim.md.`)
 	c.AddCommand(m.tokenAdd(),
-		m.verb("token list", "list", "List tokens: id, account, end and note", cli.ReadOnly, 0, nil),
+		m.verb("token list", "list", "List tokens: id, account, end and note", cli.ReadOnly, 0, func(c *cobra.Command, t *task) func() error {
+			t.Format.AddTo(c)
+			return nil
+		}),
 		m.verb("token revoke", "revoke ID", "Revoke a token, which ends at once at all servers", cli.ReadWrite, 1, nil))
 	return c
 }
@@ -110,16 +112,27 @@ func eachToken(c *client, f func(account, value string)) error {
 }
 
 func listTokens(c *client) error {
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "id\taccount\tuntil\tnote")
+	names := []string{"id", "account", "until", "note"}
+	var rows [][]string
 	err := eachToken(c, func(account, value string) {
 		parts := append(strings.SplitN(value, " ", 3), "", "")
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", tokenID(value), account, parts[1], parts[2])
+		rows = append(rows, []string{tokenID(value), account, parts[1], parts[2]})
 	})
 	if err != nil {
 		return err
 	}
-	return w.Flush()
+	if c.out.format != cli.JSON {
+		return c.out.table(append([][]string{names}, rows...))
+	}
+	var all []cli.Row
+	for _, values := range rows {
+		var r cli.Row
+		for i, name := range names {
+			r = append(r, cli.Field{Name: name, Value: values[i]})
+		}
+		all = append(all, r)
+	}
+	return cli.Print(c.out, cli.JSON, all, nil)
 }
 
 func revokeToken(c *client) error {
