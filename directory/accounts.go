@@ -99,25 +99,25 @@ func (a *Accounts) Report(ctx context.Context, name dn.DN) (*AccountReport, erro
 
 // Unlock deletes the failures that lock an account, and removes pwdAccountLockedTime.
 func (a *Accounts) Unlock(ctx context.Context, name dn.DN) error {
-	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime"))
+	return a.modify(ctx, name, false, op.Change(op.ModReplace, "pwdAccountLockedTime"))
 }
 
 // Disable makes an account unusable.
 func (a *Accounts) Disable(ctx context.Context, name dn.DN) error {
-	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime", "000001010000Z"))
+	return a.modify(ctx, name, false, op.Change(op.ModReplace, "pwdAccountLockedTime", "000001010000Z"))
 }
 
 // Enable removes the attributes that lock or disable an account.
 func (a *Accounts) Enable(ctx context.Context, name dn.DN) error {
-	return a.modify(ctx, name, false, change(op.ModReplace, "pwdAccountLockedTime"),
-		change(op.ModReplace, "nsAccountLock"), change(op.ModReplace, "ds-pwp-account-disabled"))
+	return a.modify(ctx, name, false, op.Change(op.ModReplace, "pwdAccountLockedTime"),
+		op.Change(op.ModReplace, "nsAccountLock"), op.Change(op.ModReplace, "ds-pwp-account-disabled"))
 }
 
 // Reset sets a new password and returns it. It also sets pwdReset. If no policy applies to the
 // account, or if the policy sets pwdMustChange, the user must then change the password.
 func (a *Accounts) Reset(ctx context.Context, name dn.DN) (string, error) {
 	generated := auth.Generate()
-	err := a.modify(ctx, name, false, change(op.ModReplace, "userPassword", string(generated)), change(op.ModReplace, "pwdReset", "TRUE"))
+	err := a.modify(ctx, name, false, op.Change(op.ModReplace, "userPassword", string(generated)), op.Change(op.ModReplace, "pwdReset", "TRUE"))
 	return string(generated), err
 }
 
@@ -133,23 +133,24 @@ func (a *Accounts) StartTOTP(ctx context.Context, name dn.DN, issuer string) (st
 	if err != nil {
 		return "", err
 	}
-	err = a.modify(ctx, name, true, change(op.ModAdd, "objectClass", "oathTOTPUser", "oathTOTPToken"),
-		change(op.ModReplace, "oathTOTPToken", name.String()), change(op.ModReplace, "oathSecret", string(secret)))
-	return key.URL(), err
+	return key.URL(), a.modify(ctx, name, true, RequireTOTP(name.String(), secret)...)
 }
 
 // EndTOTP removes the secret for time-based codes.
 func (a *Accounts) EndTOTP(ctx context.Context, name dn.DN) error {
-	return a.modify(ctx, name, true, change(op.ModReplace, "oathTOTPToken"), change(op.ModReplace, "oathSecret"),
-		change(op.ModDelete, "objectClass", "oathTOTPUser", "oathTOTPToken"))
+	return a.modify(ctx, name, true, DropTOTP()...)
 }
 
-func change(kind op.ModKind, description string, values ...string) op.Modification {
-	m := op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: description}}
-	for _, v := range values {
-		m.Values = append(m.Values, []byte(v))
-	}
-	return m
+// RequireTOTP returns the changes from which on an account needs time-based codes. Some may be in effect already.
+func RequireTOTP(name string, secret []byte) []op.Modification {
+	return []op.Modification{op.Change(op.ModAdd, "objectClass", "oathTOTPUser", "oathTOTPToken"),
+		op.Change(op.ModReplace, "oathTOTPToken", name), op.Change(op.ModReplace, "oathSecret", string(secret))}
+}
+
+// DropTOTP returns the changes from which on an account needs no codes.
+func DropTOTP() []op.Modification {
+	return []op.Modification{op.Change(op.ModReplace, "oathTOTPToken"), op.Change(op.ModReplace, "oathSecret"),
+		op.Change(op.ModDelete, "objectClass", "oathTOTPUser", "oathTOTPToken")}
 }
 
 // modify changes an entry. If permissive is set, changes that are already in effect are

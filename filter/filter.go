@@ -75,6 +75,9 @@ func (*Substrings) isFilter()     {}
 func (*Extensible) isFilter()     {}
 func (Unknown) isFilter()         {}
 
+// EqualTo returns the filter that tests an attribute for a value that is text.
+func EqualTo(attribute, value string) *Equal { return &Equal{attribute, []byte(value)} }
+
 // The limits of the filters that Parse and Decode accept. Evaluating a filter makes a nested
 // call for each level. The encoding of a part may have only a few bytes, but the decoded part
 // needs much more memory.

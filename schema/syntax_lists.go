@@ -49,6 +49,20 @@ func validatePostalAddress(_ *Schema, v []byte) error {
 	return escapes(v, "24", "5C")
 }
 
+// PostalLines returns the lines of a Postal Address, without escapes.
+func PostalLines(v string) []string {
+	lines := strings.Split(v, "$")
+	for i, l := range lines {
+		lines[i] = lineUnescaper.Replace(l)
+	}
+	return lines
+}
+
+// PostalAddress returns a text as a Postal Address of its lines.
+func PostalAddress(text string) string { return postalEscaper.Replace(text) }
+
+var postalEscaper = strings.NewReplacer("\r\n", "$", "\n", "$", "$", `\24`, `\`, `\5C`)
+
 // escapes returns an error if a backslash does not begin one of the allowed escapes.
 func escapes(v []byte, allowed ...string) error {
 	for i := 0; i < len(v); i++ {

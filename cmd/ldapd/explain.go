@@ -40,19 +40,14 @@ func explainCommand(m *cli.Main) *cobra.Command {
 		return explainJob.Run(ctx, m, c, cli.ReadOnly, m.Around(), a)
 	}))
 	c.Flags().StringVar(&a.Base, "base", "", "`DN` to search from")
-	c.Flags().StringVar(&a.Scope, "scope", "sub", "`SCOPE`: base, one, sub or children")
+	c.Flags().StringVar(&a.Scope, "scope", "sub", cli.ScopeHelp)
 	c.Flags().BoolVar(&a.Run, "run", false, "run the search too, and say what it did")
 	return c
 }
 
-var scopes = map[string]op.Scope{
-	"base": op.BaseObject, "one": op.SingleLevel, "sub": op.WholeSubtree, "children": op.Subordinates,
-}
-
 func (a *explainArgs) parse() (base dn.DN, scope op.Scope, f filter.Filter, err error) {
-	scope, ok := scopes[a.Scope]
-	if !ok {
-		return base, scope, f, &config.Error{Where: "--scope", Text: fmt.Sprintf("%q is none of base, one, sub, children", a.Scope)}
+	if scope, err = cli.ParseScope(a.Scope); err != nil {
+		return base, scope, f, err
 	}
 	if base, err = dn.Parse(a.Base); err != nil {
 		return base, scope, f, &config.Error{Where: "--base", Text: err.Error()}

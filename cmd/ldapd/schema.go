@@ -117,7 +117,7 @@ func showSchema(_ context.Context, w *cli.Work, names []string) error {
 			return err
 		}
 		for _, d := range found {
-			rec.Attributes = append(rec.Attributes, op.PartialAttribute{Description: d.Attribute, Values: [][]byte{[]byte(d.Text)}})
+			rec.Attributes = append(rec.Attributes, op.Attribute(d.Attribute, d.Text))
 		}
 	}
 	return errors.Join(out.Write(rec), out.Flush())

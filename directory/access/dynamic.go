@@ -80,7 +80,7 @@ func readDynamic(ctx context.Context, s *partition.Snapshot) (*DynamicGroups, er
 	sch := s.Schema()
 	d := &DynamicGroups{schema: sch, asOf: s.Ordinal()}
 	t := sch.Attribute(acl.MemberURL)
-	test, ok := filter.Resolve(&filter.Equal{Attribute: "objectClass", Value: []byte(dynamicClass)}, sch).(*filter.Test)
+	test, ok := filter.Resolve(filter.EqualTo("objectClass", dynamicClass), sch).(*filter.Test)
 	if t == nil || !ok || sch.Class(dynamicClass) == nil {
 		return d, nil
 	}

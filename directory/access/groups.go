@@ -107,7 +107,7 @@ func groupsOf(ctx context.Context, s *partition.Snapshot, name *dn.Name, dynamic
 func (c *closure) isMember(sch *schema.Schema, types []*schema.AttributeType, name *dn.Name) filter.Resolved {
 	var either []filter.Resolved
 	for _, t := range types {
-		test, ok := filter.Resolve(&filter.Equal{Attribute: t.OID, Value: []byte(name.String())}, sch).(*filter.Test)
+		test, ok := filter.Resolve(filter.EqualTo(t.OID, name.String()), sch).(*filter.Test)
 		if !ok {
 			continue
 		}

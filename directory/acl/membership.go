@@ -64,7 +64,7 @@ func groupOf(f filter.Filter) (group string, ok bool) {
 func renameGroups(f filter.Filter, newName func(string) string) filter.Filter {
 	return filter.MapLeaves(f, func(leaf filter.Filter) filter.Filter {
 		if group, ok := groupOf(leaf); ok && group != "" {
-			return &filter.Equal{Attribute: leaf.(*filter.Equal).Attribute, Value: []byte(newName(group))}
+			return filter.EqualTo(leaf.(*filter.Equal).Attribute, newName(group))
 		}
 		return leaf
 	})

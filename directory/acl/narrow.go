@@ -247,7 +247,7 @@ func (p *Program) anyOf(t *schema.AttributeType, values []string) filter.Resolve
 	}
 	var any []filter.Resolved
 	for _, v := range values {
-		f := filter.Resolve(&filter.Equal{Attribute: t.OID, Value: []byte(v)}, p.set.schema)
+		f := filter.Resolve(filter.EqualTo(t.OID, v), p.set.schema)
 		if !isNarrow(f) {
 			return nil
 		}

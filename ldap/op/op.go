@@ -112,10 +112,24 @@ type PartialAttribute struct {
 	Values      [][]byte
 }
 
+// Attribute returns an attribute with values that are text.
+func Attribute(description string, values ...string) PartialAttribute {
+	a := PartialAttribute{Description: description}
+	for _, v := range values {
+		a.Values = append(a.Values, []byte(v))
+	}
+	return a
+}
+
 // A Modification is one change of a Modify.
 type Modification struct {
 	Kind ModKind
 	PartialAttribute
+}
+
+// Change returns a modification with values that are text.
+func Change(kind ModKind, description string, values ...string) Modification {
+	return Modification{kind, Attribute(description, values...)}
 }
 
 // Modify is a ModifyRequest (RFC 4511, 4.6).
@@ -188,6 +202,16 @@ type Response struct {
 	// name is absent. If Value is nil, the value is absent.
 	OID   string
 	Value []byte
+}
+
+// Control returns a control of the response, or nil.
+func (r *Response) Control(oid string) *Control {
+	for i := range r.Controls {
+		if r.Controls[i].OID == oid {
+			return &r.Controls[i]
+		}
+	}
+	return nil
 }
 
 // A Sink receives the answers of one operation, in order. Done is the last call, and occurs

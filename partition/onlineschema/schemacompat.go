@@ -91,7 +91,7 @@ func concerned(c *catalog.Concern) filter.Filter {
 }
 
 func ofClass(c *schema.ObjectClass) filter.Filter {
-	return &filter.Equal{Attribute: "objectClass", Value: []byte(c.OID)}
+	return filter.EqualTo("objectClass", c.OID)
 }
 
 // presence returns a test for values of a type. For a secret type there is no such test,

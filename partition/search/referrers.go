@@ -292,7 +292,7 @@ func (r *referrers) scan(ctx context.Context, types []*schema.AttributeType, mos
 	var tests []filter.Resolved // one test for each combination of type and name
 	for _, name := range r.names {
 		for _, t := range types {
-			tests = append(tests, filter.Resolve(&filter.Equal{Attribute: t.OID, Value: []byte(name.String())}, sch))
+			tests = append(tests, filter.Resolve(filter.EqualTo(t.OID, name.String()), sch))
 		}
 	}
 	q := Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: filter.MakeOr(tests...), Only: types, Most: most, Cost: cost}

@@ -801,7 +801,7 @@ func HasClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bo
 // allocate: a function allocates the variables of a loop over an iterator even if it returns
 // before the loop.
 func findClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bool, error) {
-	f := filter.Resolve(&filter.Equal{Attribute: s.Catalog.ObjectClass.Name(), Value: []byte(c.Name())}, s.Catalog.Schema)
+	f := filter.Resolve(filter.EqualTo(s.Catalog.ObjectClass.Name(), c.Name()), s.Catalog.Schema)
 	for _, err := range Search(ctx, s, Query{Base: catalog.Root, Scope: op.WholeSubtree, Filter: f}) {
 		return err == nil, err
 	}

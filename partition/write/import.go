@@ -184,7 +184,7 @@ func (tx *Tx) Replace(ctx context.Context, name dn.DN, attributes []op.PartialAt
 	kept[0].attributes = slices.DeleteFunc(slices.Clone(attributes), func(a op.PartialAttribute) bool {
 		return tx.Catalog.Schema.Attribute(a.Description) == tx.Catalog.EntryUUID
 	})
-	kept[0].attributes = append(kept[0].attributes, op.PartialAttribute{Description: tx.Catalog.EntryUUID.Name(), Values: [][]byte{[]byte(id.String())}})
+	kept[0].attributes = append(kept[0].attributes, op.Attribute(tx.Catalog.EntryUUID.Name(), id.String()))
 	for _, k := range kept {
 		if _, err := tx.Add(ctx, k.name, k.attributes, true); err != nil {
 			return err

@@ -81,13 +81,13 @@ type scope struct {
 // writeConfiguration writes the shared configuration of a state. It leaves out a unique
 // attribute if the base entry of the attribute has no name, for example because it was deleted.
 func writeConfiguration(ctx context.Context, out *ldif.Writer, s *partition.Snapshot) error {
-	rec := &ldif.Record{DN: catalog.ConfigName, Attributes: []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte(configClass)}}}}
+	rec := &ldif.Record{DN: catalog.ConfigName, Attributes: []op.PartialAttribute{op.Attribute("objectClass", configClass)}}
 	value := func(attribute, text string) {
 		if last := &rec.Attributes[len(rec.Attributes)-1]; last.Description == attribute {
 			last.Values = append(last.Values, []byte(text))
 			return
 		}
-		rec.Attributes = append(rec.Attributes, op.PartialAttribute{Description: attribute, Values: [][]byte{[]byte(text)}})
+		rec.Attributes = append(rec.Attributes, op.Attribute(attribute, text))
 	}
 	c := s.Catalog.Config()
 	for _, x := range c.Suffixes {

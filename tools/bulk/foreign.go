@@ -298,7 +298,7 @@ func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialA
 	case disabled && s.translate:
 		attributes = disable(attributes)
 	case disabled && !hasLock:
-		attributes = append(attributes, op.PartialAttribute{Description: "nsAccountLock", Values: [][]byte{[]byte("TRUE")}})
+		attributes = append(attributes, op.Attribute("nsAccountLock", "TRUE"))
 	}
 	return attributes
 }

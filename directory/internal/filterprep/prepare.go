@@ -208,5 +208,5 @@ func nameTest(ctx context.Context, req *request.Request, f *filter.Equal) (filte
 	if err != nil {
 		return nil, err
 	}
-	return &filter.Equal{Attribute: "entryUUID", Value: []byte(at.ID.String())}, nil
+	return filter.EqualTo("entryUUID", at.ID.String()), nil
 }

@@ -322,7 +322,7 @@ func (j *Judge) Narrow(ctx context.Context, f filter.Resolved, base entry.ID, sc
 		at, err := j.state.Find(ctx, name)
 		switch {
 		case err == nil:
-			parts = append(parts, filter.Resolve(&filter.Equal{Attribute: "entryUUID", Value: []byte(at.ID.String())}, j.schema))
+			parts = append(parts, filter.Resolve(filter.EqualTo("entryUUID", at.ID.String()), j.schema))
 		case !partition.Is(err, partition.NoSuchEntry):
 			return nil, err
 		}

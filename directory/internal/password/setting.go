@@ -337,7 +337,7 @@ func addUnlessGiven(req *request.Request, as []op.PartialAttribute, t *schema.At
 	if t == nil || slices.ContainsFunc(as, func(a op.PartialAttribute) bool { return req.Known.IsOf(a.Description, t) }) {
 		return as
 	}
-	return append(slices.Clip(as), op.PartialAttribute{Description: t.Name(), Values: [][]byte{[]byte(value)}})
+	return append(slices.Clip(as), op.Attribute(t.Name(), value))
 }
 
 // GivesServers reports whether a description is of a type that only the server may write.

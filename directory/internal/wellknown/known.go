@@ -43,7 +43,7 @@ type Elements struct {
 // New returns the elements of a schema.
 func New(s *schema.Schema) *Elements {
 	is := func(class string) filter.Resolved {
-		return filter.Resolve(&filter.Equal{Attribute: "objectClass", Value: []byte(class)}, s)
+		return filter.Resolve(filter.EqualTo("objectClass", class), s)
 	}
 	k := &Elements{
 		Schema:            s,

@@ -249,7 +249,7 @@ func (b *binder) sharedValue(attribute, value string) draft.Expr {
 	if k := strings.ToUpper(value); k == "ROLEDN" || k == "LDAPURL" || !draft.IsDescription(attribute) {
 		return draft.Unknown("userattr with %s", value)
 	}
-	f := &filter.Equal{Attribute: attribute, Value: []byte(value)}
+	f := filter.EqualTo(attribute, value)
 	users := draft.Any{}
 	for _, c := range draft.Contexts(b.o.Contexts, b.place) {
 		users = append(users, draft.Who(acl.Subject{Kind: acl.Below, Name: acl.EscapeName(c.String()), Filter: f}))

@@ -217,7 +217,7 @@ func (t *translation) set(text string) draft.Expr {
 	attribute, isUser := strings.CutPrefix(right, "user/")
 	if value, ok := strings.CutPrefix(left, "["); ok && isUser && draft.IsDescription(attribute) && strings.HasSuffix(value, "]") {
 		var users draft.Any
-		f := &filter.Equal{Attribute: attribute, Value: []byte(strings.TrimSuffix(value, "]"))}
+		f := filter.EqualTo(attribute, strings.TrimSuffix(value, "]"))
 		for _, c := range draft.Contexts(t.o.Contexts, t.place) {
 			users = append(users, draft.Who(acl.Subject{Kind: acl.Below, Name: acl.EscapeName(c.String()), Filter: f}))
 		}

@@ -43,6 +43,18 @@ func ParseName(where, text string) (dn.DN, error) {
 	return name, nil
 }
 
+// ScopeHelp says what ParseScope takes.
+const ScopeHelp = "`SCOPE`: base, one, sub or children"
+
+// ParseScope parses the value of --scope.
+func ParseScope(text string) (op.Scope, error) {
+	scope, ok := map[string]op.Scope{"base": op.BaseObject, "one": op.SingleLevel, "sub": op.WholeSubtree, "children": op.Subordinates}[text]
+	if !ok {
+		return 0, &config.Error{Where: "--scope", Text: fmt.Sprintf("%q is none of base, one, sub, children", text)}
+	}
+	return scope, nil
+}
+
 // CheckName is like ParseName, but returns nil for a text that only Work.Name can find.
 func CheckName(where, text string) (dn.DN, error) {
 	if !strings.Contains(text, "=") {

@@ -39,8 +39,6 @@ type query struct {
 	Format              cli.Format
 }
 
-var scopes = map[string]int{"base": ldap.ScopeBaseObject, "one": ldap.ScopeSingleLevel, "sub": ldap.ScopeWholeSubtree, "children": ldap.ScopeChildren}
-
 func searchCommand(m *cli.Main) *cobra.Command {
 	var q query
 	c := q.command(m, &cobra.Command{
@@ -120,7 +118,7 @@ func (q *query) command(m *cli.Main, c *cobra.Command, arguments func([]string) 
 	s.AddFlags(c)
 	f := c.Flags()
 	f.StringVar(&q.Base, "base", "", "`DN` to search from (default all naming contexts)")
-	f.StringVar(&q.Scope, "scope", "sub", "`SCOPE`: base, one, sub or children")
+	f.StringVar(&q.Scope, "scope", "sub", cli.ScopeHelp)
 	f.StringVar(&q.At, "at", "", "the directory at `WHEN`: "+cli.PointInTimeHelp)
 	f.StringVar(&q.Branch, "branch", "", "the directory in the branch `NAME`")
 	c.MarkFlagsMutuallyExclusive("at", "branch")
@@ -129,8 +127,8 @@ func (q *query) command(m *cli.Main, c *cobra.Command, arguments func([]string) 
 
 // check checks what can be checked without a server, and completes the filter.
 func (q *query) check() error {
-	if _, ok := scopes[q.Scope]; !ok {
-		return &config.Error{Where: "--scope", Text: fmt.Sprintf("%q is none of base, one, sub, children", q.Scope)}
+	if _, err := cli.ParseScope(q.Scope); err != nil {
+		return err
 	}
 	if !slices.Contains([]string{"", "plan", "run"}, q.Explain) {
 		return &config.Error{Where: "--explain", Text: fmt.Sprintf("%q is neither plan nor run", q.Explain)}
@@ -210,9 +208,13 @@ const pageSize = 500
 
 // search searches from a base, page by page.
 func (q *query) search(ctx context.Context, conn *ldap.Conn, base string, p *printer) error {
+	scope, err := cli.ParseScope(q.Scope)
+	if err != nil {
+		return err
+	}
 	pages := ldap.NewControlPaging(pageSize)
 	for left := q.Limit; ; {
-		r := ldap.NewSearchRequest(base, scopes[q.Scope], ldap.NeverDerefAliases, 0, 0, false, q.Filter, q.Attributes, q.controls())
+		r := ldap.NewSearchRequest(base, int(scope), ldap.NeverDerefAliases, 0, 0, false, q.Filter, q.Attributes, q.controls())
 		if q.Explain == "" {
 			r.Controls = append(r.Controls, pages)
 		}

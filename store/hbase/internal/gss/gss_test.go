@@ -298,15 +298,7 @@ func TestDowngrade(t *testing.T) {
 		near.Close()
 	}
 	p, other := newPeer(t, etypeID.AES256_CTS_HMAC_SHA1_96, false), newPeer(t, etypeID.AES256_CTS_HMAC_SHA1_96, false)
-	l := p.login(t, "privacy")
-	begun, token, err := initiate(l.tickets["rs1"], l.name, l.realm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reply, err := p.accept(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	begun, reply := p.begin(t)
 	if _, err := begun.finish(reply); err != nil {
 		t.Fatal(err)
 	}
@@ -317,19 +309,15 @@ func TestDowngrade(t *testing.T) {
 			t.Errorf("with octet %d changed, the answer gives another key", i)
 		}
 	}
-	stranger := other.login(t, "privacy")
-	if begun, _, err = initiate(stranger.tickets["rs1"], stranger.name, stranger.realm); err != nil {
-		t.Fatal(err)
-	}
+	begun, _ = other.begin(t)
 	if _, err := begun.finish(reply); err == nil || !strings.Contains(err.Error(), "does not have the key") {
 		t.Errorf("the answer of another server: %v", err)
 	}
 }
 
-// pair returns both sides of a context.
-func pair(t testing.TB) (a, b *secContext) {
+// begin begins a context with the peer, and returns the peer's answer.
+func (p *peer) begin(t testing.TB) (*initiation, []byte) {
 	t.Helper()
-	p := newPeer(t, etypeID.AES256_CTS_HMAC_SHA1_96, true)
 	l := p.login(t, "privacy")
 	begun, token, err := initiate(l.tickets["rs1"], l.name, l.realm)
 	if err != nil {
@@ -339,7 +327,16 @@ func pair(t testing.TB) (a, b *secContext) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = begun.finish(reply); err != nil {
+	return begun, reply
+}
+
+// pair returns both sides of a context.
+func pair(t testing.TB) (a, b *secContext) {
+	t.Helper()
+	p := newPeer(t, etypeID.AES256_CTS_HMAC_SHA1_96, true)
+	begun, reply := p.begin(t)
+	a, err := begun.finish(reply)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return a, p.sec
@@ -428,15 +425,7 @@ func FuzzUnwrap(f *testing.F) {
 
 func FuzzFinish(f *testing.F) {
 	p := newPeer(f, etypeID.AES256_CTS_HMAC_SHA1_96, false)
-	l := p.login(f, "privacy")
-	begun, token, err := initiate(l.tickets["rs1"], l.name, l.realm)
-	if err != nil {
-		f.Fatal(err)
-	}
-	reply, err := p.accept(token)
-	if err != nil {
-		f.Fatal(err)
-	}
+	begun, reply := p.begin(f)
 	f.Add(success(reply))
 	f.Add(refuse("class", "text"))
 	f.Fuzz(func(t *testing.T, b []byte) {
