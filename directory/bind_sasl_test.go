@@ -24,6 +24,7 @@ import (
 
 // A simPeer is a simulated connection of a client.
 type simPeer struct {
+	sealed bool
 	auth.NoChannel
 	state  *tls.ConnectionState
 	local  bool
@@ -31,6 +32,7 @@ type simPeer struct {
 }
 
 func (w simPeer) Remote() string { return w.remote }
+func (w simPeer) Sealed() bool   { return w.sealed }
 
 func (w simPeer) TLS() *tls.ConnectionState { return w.state }
 func (w simPeer) Peer() (uid, gid int, ok bool) {

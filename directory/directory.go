@@ -30,6 +30,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/store/gss/layer"
 )
 
 // Directory runs operations on a partition. Closing the Directory leaves the partition
@@ -104,6 +105,14 @@ func (s *Session) StartTLS() *op.Result {
 	}
 	s.s.Forget()
 	return nil
+}
+
+// Layer returns the security layer that the last Bind has negotiated, or nil. The connection begins it after the answer to
+// the Bind. Layer returns each layer once.
+func (s *Session) Layer() *layer.Stream {
+	l := s.s.Layer
+	s.s.Layer = nil
+	return l
 }
 
 // Name returns the name of the bound identity, for logs; "" is anonymous.

@@ -29,5 +29,8 @@ func (c Channel) Peer() (uid, gid int, ok bool) { return 0, 0, false }
 // Remote returns the client's address.
 func (c Channel) Remote() string { return c.Request.RemoteAddr }
 
+// Sealed returns false: HTTP has no security layer but TLS.
+func (c Channel) Sealed() bool { return false }
+
 // ChoosesPlain returns true: see auth.ChoosesPlain.
 func (c Channel) ChoosesPlain() bool { return true }

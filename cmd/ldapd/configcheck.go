@@ -91,6 +91,9 @@ func checkConfig(c *config.Config, mistakes []*config.Error) *checker {
 	if _, err := serving.Bearer(c, slog.New(slog.DiscardHandler)); err != nil {
 		k.findings[isError] = append(k.findings[isError], err.Error())
 	}
+	if _, err := serving.Kerberos(c, slog.New(slog.DiscardHandler)); err != nil {
+		k.findings[isError] = append(k.findings[isError], err.Error())
+	}
 	if _, err := serving.KnownPasswords(c, slog.New(slog.DiscardHandler)); err != nil {
 		k.findings[isError] = append(k.findings[isError], err.Error())
 	}

@@ -55,3 +55,13 @@ func endPoint(c Channel) (scram.ChannelBinding, error) {
 	}
 	return scram.NewTLSServerEndpointBinding(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}})
 }
+
+// BindingData returns the application data of the channel bindings that GSSAPI may have bound to (RFC 5929, RFC 9266).
+func BindingData(c Channel) (data [][]byte) {
+	for _, kind := range bindings {
+		if b := binding(c, kind); b.IsSupported() {
+			data = append(data, append([]byte(kind+":"), b.Data...))
+		}
+	}
+	return data
+}

@@ -19,12 +19,14 @@ type Channel interface {
 	Peer() (uid, gid int, ok bool)
 	// Remote returns the client's address as text.
 	Remote() string
+	// Sealed reports whether a security layer of SASL seals what is sent.
+	Sealed() bool
 }
 
 // Confidential reports whether nobody on the network can read the connection: it uses
-// TLS, or a socket that does not leave the machine.
+// TLS, a security layer that seals, or a socket that does not leave the machine.
 func Confidential(c Channel) bool {
-	if c.TLS() != nil {
+	if c.TLS() != nil || c.Sealed() {
 		return true
 	}
 	_, _, local := c.Peer()
@@ -44,6 +46,7 @@ func (NoChannel) TLS() *tls.ConnectionState      { return nil }
 func (NoChannel) Certificate() *x509.Certificate { return nil }
 func (NoChannel) Peer() (uid, gid int, ok bool)  { return 0, 0, false }
 func (NoChannel) Remote() string                 { return "" }
+func (NoChannel) Sealed() bool                   { return false }
 
 // ChoosesPlain reports whether this process itself chooses PLAIN on the connection, because that is
 // what a form with a name and a password means. The option PlainInClear is about libraries of clients

@@ -11,7 +11,7 @@ import (
 
 // Mechanisms are the supported SASL mechanisms, strongest first. Each SCRAM mechanism
 // includes its variant with the suffix [Plus].
-var Mechanisms = []string{"EXTERNAL", "SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "OAUTHBEARER", "PLAIN"}
+var Mechanisms = []string{"EXTERNAL", GSSAPI, SPNEGO, "SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1", "OAUTHBEARER", "PLAIN"}
 
 // DefaultMechanisms are the mechanisms that are enabled by default. SCRAM is not enabled,
 // because guessing passwords from stolen SCRAM keys is cheaper than guessing them from

@@ -69,6 +69,8 @@ type Options struct {
 	CertificateInEntry bool
 	// Tokens verifies the tokens of OAUTHBEARER; nil: the mechanism is not offered.
 	Tokens *auth.Bearer
+	// Kerberos accepts the tickets of GSSAPI and GSS-SPNEGO; nil: the mechanisms are not offered.
+	Kerberos auth.Kerberos
 	// Referral are LDAP URLs without a DN. Operations on names outside all naming
 	// contexts are referred to the servers in these URLs.
 	Referral []string

@@ -29,6 +29,8 @@ type conn struct {
 	ctx     context.Context // context of the connection's operations
 	cancel  context.CancelCauseFunc
 
+	layered bool // a security layer is in use; owned by the reader
+
 	memory allowance
 	in     input
 	out    output
@@ -182,6 +184,9 @@ func (c *conn) bind(m *op.Message) error {
 	c.run(o)
 	c.bound.Store(c.session.Name() != "")
 	c.finish(o)
+	if l := c.session.Layer(); l != nil {
+		return c.protect(l)
+	}
 	return nil
 }
 

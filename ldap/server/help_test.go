@@ -20,6 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/wire/wiretest"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/gss/layer"
 )
 
 // patience is the longest wait for an event that must happen. A correct test never waits
@@ -31,6 +32,7 @@ type handler struct {
 	serve  func(ctx context.Context, m *op.Message, sink op.Sink)
 	panics atomic.Pointer[string]                // the method that panics
 	noTLS  atomic.Pointer[op.Result]             // answers StartTLS
+	layer  atomic.Pointer[layer.Stream]          // begins after the next Bind
 	name   atomic.Pointer[string]                // name of the bound identity
 	most   atomic.Int32                          // limit on operations of the bound identity; 0: none
 	info   atomic.Pointer[chan *server.ConnInfo] // if not nil, receives the ConnInfo of each session
@@ -62,6 +64,8 @@ func (s session) StartTLS() *op.Result {
 	s.panicIn("StartTLS")
 	return s.noTLS.Load()
 }
+
+func (s session) Layer() *layer.Stream { return s.layer.Swap(nil) }
 
 func (s session) Outstanding() int {
 	s.panicIn("Outstanding")

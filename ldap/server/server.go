@@ -55,6 +55,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/store/gss/layer"
 	"github.com/seed-4dac0d86/ldapd/store/pause"
 )
 
@@ -79,6 +80,9 @@ type Session interface {
 	// StartTLS returns an error if TLS may not begin now. Otherwise the session must
 	// become anonymous, because an identity that was bound in clear is not certain.
 	StartTLS() *op.Result
+	// Layer is called after a Bind. It returns the security layer that the Bind has negotiated, or
+	// nil. The layer begins after the answer to the Bind.
+	Layer() *layer.Stream
 	// Answered receives the requests that the connection itself answers: Cancel, StartTLS,
 	// and requests that are refused or are canceled before they begin. Callers call
 	// Answered concurrently.
@@ -110,6 +114,7 @@ type ConnInfo struct {
 	Branch      string // the branch in which the session begins, or "" for the trunk
 	uid, gid    *int   // of the client's process; nil except on ldapi
 	secured     atomic.Pointer[secured]
+	sealed      atomic.Bool // by a security layer
 }
 
 // secured contains the TLS state of a connection with TLS, and the server's certificate.
@@ -151,6 +156,9 @@ func (c *ConnInfo) Remote() string {
 	}
 	return c.Local.String()
 }
+
+// Sealed reports whether a security layer of SASL seals what is sent.
+func (c *ConnInfo) Sealed() bool { return c.sealed.Load() }
 
 // Options limit what clients may use. A zero field means the field's default.
 type Options struct {

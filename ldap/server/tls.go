@@ -55,6 +55,8 @@ func (c *conn) refuseTLS(m *op.Message) *op.Result {
 		return op.Errorf(op.ProtocolError, "StartTLS takes no value")
 	case c.tls != nil:
 		return op.Errorf(op.OperationsError, "TLS is in use already")
+	case c.layered:
+		return op.Errorf(op.OperationsError, "a security layer of SASL is in use already")
 	case c.ops.anyWanted():
 		return op.Errorf(op.OperationsError, "other operations are outstanding")
 	// Octets in clear after the request may come from anybody. If TLS began now, they

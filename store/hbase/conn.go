@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
-	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/krb"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -46,7 +46,7 @@ type client struct {
 func dial(ctx context.Context, t Target, o Options) (*conn, error) {
 	dialer, user := &alltime.Dialer{TLS: o.TLS}, t.User
 	if o.Kerberos != nil {
-		login, err := gss.New(*o.Kerberos)
+		login, err := krb.New(*o.Kerberos)
 		if err != nil {
 			return nil, fmt.Errorf("hbase: kerberos: %w", err)
 		}

@@ -60,7 +60,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/krb"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -87,7 +87,7 @@ type Options struct {
 }
 
 // Kerberos has the settings of Kerberos.
-type Kerberos = gss.Options
+type Kerberos = krb.Options
 
 func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)

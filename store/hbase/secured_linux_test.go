@@ -23,7 +23,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
-	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/krb"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
@@ -33,7 +33,7 @@ type fortress struct {
 	kdc  *hbasetest.KDC
 	ca   *certstest.Authority
 	hb   *hbasetest.Instance
-	user gss.Options
+	user krb.Options
 }
 
 func newFortress(t testing.TB) *fortress {
@@ -42,7 +42,7 @@ func newFortress(t testing.TB) *fortress {
 	}
 	f := &fortress{kdc: hbasetest.StartKDC(t), ca: certstest.New(t)}
 	servers := f.kdc.Keytab("hbase/localhost")
-	f.user = gss.Options{
+	f.user = krb.Options{
 		Principal: "ldapd/me@" + hbasetest.Realm, Server: "hbase/_HOST", Protection: "privacy",
 		Keytab: f.kdc.Keytab("ldapd/me"), Config: f.kdc.Config,
 	}
@@ -50,7 +50,7 @@ func newFortress(t testing.TB) *fortress {
 	ca := f.ca.WriteCA(dir)
 	store := filepath.Join(dir, "server.pem")
 	writePEM(t, store, f.ca.Server())
-	login, err := gss.New(f.user)
+	login, err := krb.New(f.user)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestSecured(t *testing.T) {
 			return s
 		})
 	})
-	with := func(change func(*gss.Options)) *hbase.Kerberos {
+	with := func(change func(*krb.Options)) *hbase.Kerberos {
 		o := f.user
 		change(&o)
 		return &o
@@ -137,19 +137,19 @@ func TestSecured(t *testing.T) {
 		o    hbase.Options
 		want string // nothing if all is well
 	}{
-		{"integrity", hbase.Options{Kerberos: with(func(o *gss.Options) { o.Protection = "integrity" })}, ""},
-		{"TLS", hbase.Options{TLS: f.tls(true), Kerberos: with(func(o *gss.Options) { o.Protection = "authentication" })}, ""},
+		{"integrity", hbase.Options{Kerberos: with(func(o *krb.Options) { o.Protection = "integrity" })}, ""},
+		{"TLS", hbase.Options{TLS: f.tls(true), Kerberos: with(func(o *krb.Options) { o.Protection = "authentication" })}, ""},
 		{"TLS and privacy", hbase.Options{TLS: f.tls(true), Kerberos: &f.user}, ""},
 		{"no Kerberos", hbase.Options{}, "HBase has Kerberos, and this side does not"},
 		{"no certificate", hbase.Options{TLS: f.tls(false), Kerberos: &f.user}, "certificate"},
 		{"another CA", hbase.Options{TLS: (&fortress{ca: certstest.New(t)}).tls(true), Kerberos: &f.user}, "signed by unknown authority"},
-		{"principal", hbase.Options{Kerberos: with(func(o *gss.Options) {
+		{"principal", hbase.Options{Kerberos: with(func(o *krb.Options) {
 			o.Principal, o.Keytab = "nobody@"+hbasetest.Realm, keytabOf(t, "nobody")
 		})}, "does not know nobody@" + hbasetest.Realm},
-		{"service", hbase.Options{Kerberos: with(func(o *gss.Options) { o.Server = "hbase2/_HOST" })}, "does not know hbase2/localhost@" + hbasetest.Realm},
-		{"keytab", hbase.Options{Kerberos: with(func(o *gss.Options) { o.Keytab = keytabOf(t, "ldapd/me") })}, "has another key for ldapd/me@" + hbasetest.Realm + " than the keytab"},
-		{"not in the keytab", hbase.Options{Kerberos: with(func(o *gss.Options) { o.Keytab = keytabOf(t, "other") })}, "has no key for ldapd/me@" + hbasetest.Realm},
-		{"realm", hbase.Options{Kerberos: with(func(o *gss.Options) { o.Principal = "ldapd/me@OTHER.COM" })}, "names no KDC of the realm OTHER.COM"},
+		{"service", hbase.Options{Kerberos: with(func(o *krb.Options) { o.Server = "hbase2/_HOST" })}, "does not know hbase2/localhost@" + hbasetest.Realm},
+		{"keytab", hbase.Options{Kerberos: with(func(o *krb.Options) { o.Keytab = keytabOf(t, "ldapd/me") })}, "has another key for ldapd/me@" + hbasetest.Realm + " than the keytab"},
+		{"not in the keytab", hbase.Options{Kerberos: with(func(o *krb.Options) { o.Keytab = keytabOf(t, "other") })}, "has no key for ldapd/me@" + hbasetest.Realm},
+		{"realm", hbase.Options{Kerberos: with(func(o *krb.Options) { o.Principal = "ldapd/me@OTHER.COM" })}, "names no KDC of the realm OTHER.COM"},
 	} {
 		if !*allSecured && !slices.Contains([]string{"TLS and privacy", "no Kerberos", "keytab"}, c.name) {
 			continue

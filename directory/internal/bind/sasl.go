@@ -31,8 +31,7 @@ type mechanism struct {
 	begin func(ctx context.Context, req *request.Request, message []byte) (*settings.Identity, error)
 }
 
-// mechanisms returns the configured mechanisms, except OAUTHBEARER if the server cannot verify
-// tokens. For each SCRAM mechanism, it also returns the -PLUS variant of the mechanism.
+// mechanisms returns the configured mechanisms, except those for which the server lacks an issuer of tokens or a keytab. For each SCRAM mechanism, it also returns the -PLUS variant of the mechanism.
 func mechanisms(req *request.Request) (ms []mechanism) {
 	set := req.Server.Settings()
 	for _, name := range set.Mechanisms {
@@ -41,6 +40,10 @@ func mechanisms(req *request.Request) (ms []mechanism) {
 			ms = append(ms, mechanism{name, usableExternal, bindExternal})
 		case name == "PLAIN":
 			ms = append(ms, mechanism{name, usablePlain, bindPlain})
+		case name == auth.GSSAPI && set.Kerberos != nil:
+			ms = append(ms, mechanism{name, usableAlways, beginGSSAPI})
+		case name == auth.SPNEGO && set.Kerberos != nil:
+			ms = append(ms, mechanism{name, usableAlways, bindSPNEGO})
 		case name == "OAUTHBEARER" && set.Tokens != nil:
 			ms = append(ms, mechanism{name, usableBearer, bindBearer})
 		case auth.IsScram(name):

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
 	"github.com/seed-4dac0d86/ldapd/directory/settings"
+	"github.com/seed-4dac0d86/ldapd/store/gss/layer"
 )
 
 // Session is one client's connection. Requests may run concurrently, except that a Bind
@@ -21,6 +22,8 @@ type Session struct {
 	// Exchange is the SASL exchange in progress. It needs no lock, because binds, StartTLS
 	// and the end of the session run alone.
 	Exchange *Exchange
+	// Layer is the security layer that the Bind has negotiated, until the connection takes it; nil: there is none.
+	Layer *layer.Stream
 	// Transactions are the open transactions (RFC 5805).
 	Transactions transaction.Table
 	// Branch is the name of the branch that the session works in, or nil if the session
@@ -48,7 +51,7 @@ func (s *Session) Name() string { return s.Who.Load().DN() }
 // It ends the open transactions without notice (RFC 5805, 3.5).
 func (s *Session) Forget() *Exchange {
 	x := s.Exchange
-	s.Exchange = nil
+	s.Exchange, s.Layer = nil, nil
 	s.Who.Store(nil)
 	s.Enter("")
 	s.Transactions.Abort()

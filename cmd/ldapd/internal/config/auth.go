@@ -24,6 +24,7 @@ type SASL struct {
 	Identities   []*auth.Rule
 	InEntry      bool         // a client's certificate must be in its entry
 	Issuer       *auth.Issuer // the issuer of tokens, or nil if there is none
+	Keytab       string       // the file with the keys for Kerberos; "": there is none
 }
 
 func (r *reader) passwords() Passwords {
@@ -44,6 +45,7 @@ func (r *reader) sasl() SASL {
 		Identities:   []*auth.Rule{},
 		PlainInClear: r.boolean("sasl.plain-in-clear"),
 		Issuer:       r.issuer(),
+		Keytab:       r.text("sasl.keytab"),
 	}
 	for _, m := range s.Mechanisms {
 		if !slices.Contains(auth.Mechanisms, m) {

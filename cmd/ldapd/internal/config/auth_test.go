@@ -11,7 +11,7 @@ func TestAuthDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(c.SASL.Mechanisms, []string{"EXTERNAL", "OAUTHBEARER", "PLAIN"}) || len(c.SASL.Identities) != 1 || c.SASL.Issuer != nil || c.SASL.PlainInClear {
+	if !slices.Equal(c.SASL.Mechanisms, []string{"EXTERNAL", "GSSAPI", "GSS-SPNEGO", "OAUTHBEARER", "PLAIN"}) || len(c.SASL.Identities) != 1 || c.SASL.Issuer != nil || c.SASL.PlainInClear {
 		t.Errorf("%+v", c.SASL)
 	}
 	if c.Passwords != (Passwords{RequireTLS: "remote"}) {
@@ -59,7 +59,7 @@ sasl:
 func TestBadAuth(t *testing.T) {
 	for flag, want := range map[string]string{
 		"passwords.require-tls=maybe": `--passwords-require-tls: passwords.require-tls: "maybe" is none of remote, true, false`,
-		"sasl.mechanisms=GSSAPI":      `--sasl-mechanisms: sasl.mechanisms: "GSSAPI" is none of`,
+		"sasl.mechanisms=OTP":         `--sasl-mechanisms: sasl.mechanisms: "OTP" is none of`,
 		"sasl.identity=u:x":           `--sasl-identity: sasl.identity: the rule "u:x" is not PATTERN -> DN`,
 		"sasl.issuer=x":               `--sasl-issuer: sasl.issuer: sasl.issuer, sasl.issuer-audience and sasl.issuer-keys go together`,
 	} {

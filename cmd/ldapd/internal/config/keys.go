@@ -61,6 +61,7 @@ var Keys = []Key{
 	{Name: "sasl.plain-in-clear", Reload: true, Default: "false", Help: "`BOOL`: offer PLAIN without TLS too"},
 	{Name: "sasl.identity", Reload: true, List: true, Default: auth.DefaultRule, Help: "`RULE` that maps names to entries: PATTERN -> DN, PATTERN -> dn:DN (no entry needed) or PATTERN -> ldap:///BASE??SCOPE?FILTER; the first rule that matches is used"},
 	{Name: "sasl.certificate-in-entry", Reload: true, Default: "false", Help: "`BOOL`: a client's certificate must be among the values of userCertificate of the entry that it names"},
+	{Name: "sasl.keytab", Reload: true, Help: "`FILE` with keys of the principal ldap/HOST: Kerberos's mechanisms GSSAPI and GSS-SPNEGO are offered; read again when it changes"},
 	{Name: "sasl.issuer", Reload: true, Help: "`URL` of the issuer of OAUTHBEARER tokens, which is their claim iss"},
 	{Name: "sasl.issuer-audience", Reload: true, Help: "`NAME` that a token's claim aud must contain"},
 	{Name: "sasl.issuer-keys", Reload: true, Help: "`FILE` with the issuer's public keys, a JSON Web Key Set; read again when it changes"},

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/passwordlist"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/auth/gssapi"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
 	"github.com/seed-4dac0d86/ldapd/partition/materialized"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
@@ -296,6 +297,10 @@ func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, er
 	if err != nil {
 		return directory.Options{}, err
 	}
+	kerberos, err := Kerberos(c, log)
+	if err != nil {
+		return directory.Options{}, err
+	}
 	listed, err := KnownPasswords(c, log)
 	return directory.Options{
 		Admin:         c.Admin.DN,
@@ -318,6 +323,7 @@ func directoryOptions(c *config.Config, log *slog.Logger) (directory.Options, er
 		Identities:         c.SASL.Identities,
 		CertificateInEntry: c.SASL.InEntry,
 		Tokens:             tokens,
+		Kerberos:           kerberos,
 		Referral:           c.Referral,
 		Primary:            c.Standby.Primary,
 		Log:                log,
@@ -343,6 +349,18 @@ func Bearer(c *config.Config, log *slog.Logger) (*auth.Bearer, error) {
 		return nil, &config.Error{Where: c.Origin("sasl.issuer"), Text: "sasl.issuer: " + err.Error()}
 	}
 	return b, nil
+}
+
+// Kerberos reads the keytab. If none is configured, it returns nil.
+func Kerberos(c *config.Config, log *slog.Logger) (auth.Kerberos, error) {
+	if c.SASL.Keytab == "" {
+		return nil, nil
+	}
+	a, err := gssapi.Open(c.SASL.Keytab, log)
+	if err != nil {
+		return nil, &config.Error{Where: c.Origin("sasl.keytab"), Text: "sasl.keytab: " + err.Error()}
+	}
+	return a, nil
 }
 
 // KnownPasswords reads the list of known passwords. If none is configured, it returns nil.

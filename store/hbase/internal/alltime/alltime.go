@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/krb"
 )
 
 // A Conn is a connection to a server of HBase without TLS.
@@ -44,7 +44,7 @@ func (c *Conn) Write(b []byte) (int, error) { return write(c.TCPConn, b) }
 // with Kerberos answers with an exception, and another one only closes the connection. The connection is of no use after it.
 func (c *Conn) NeedsKerberos() bool {
 	_ = c.SetDeadline(time.Now().Add(time.Second))
-	if _, err := c.TCPConn.Write([]byte(gss.Preamble)); err != nil || c.CloseWrite() != nil {
+	if _, err := c.TCPConn.Write([]byte(krb.Preamble)); err != nil || c.CloseWrite() != nil {
 		return false
 	}
 	b, _ := io.ReadAll(io.LimitReader(c, 64<<10))

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/gss"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/krb"
 )
 
 // A Dialer connects to servers of HBase. The zero Dialer connects without TLS.
@@ -19,7 +19,7 @@ type Dialer struct {
 	// have no TLS.
 	TLS func() (*tls.Config, error)
 	// Kerberos authenticates connections. If it is nil, they have simple authentication.
-	Kerberos *gss.Login
+	Kerberos *krb.Login
 }
 
 // handshake bounds the time from the first octet to a connection that calls can be written to.
@@ -112,9 +112,9 @@ func join(line net.Conn, greeted bool, closed func(net.Conn)) (*Secured, error) 
 
 // skipPreamble reads gohbase's preamble, which asks for simple authentication. With Kerberos, another one has been sent.
 func skipPreamble(far net.Conn) bool {
-	b := make([]byte, len(gss.Preamble))
+	b := make([]byte, len(krb.Preamble))
 	_, err := io.ReadFull(far, b)
-	return err == nil && string(b) == gss.Preamble
+	return err == nil && string(b) == krb.Preamble
 }
 
 // copyAll copies to line what was written, in pieces of any size.

@@ -1,6 +1,6 @@
-// Package gss speaks Kerberos with servers of HBase: it gets tickets with a keytab, makes the security context of GSSAPI
-// (RFC 4121), exchanges SASL tokens (RFC 4752) as HBase frames them, and signs or seals what follows.
-package gss
+// Package krb speaks Kerberos with servers of HBase: it gets tickets with a keytab, exchanges SASL tokens (RFC 4752) as
+// HBase frames them, and signs or seals what follows.
+package krb
 
 import (
 	"context"

@@ -1,8 +1,7 @@
-package gss
+package krb
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -13,6 +12,9 @@ import (
 	"time"
 
 	"github.com/go-krb5/krb5/messages"
+
+	"github.com/seed-4dac0d86/ldapd/store/gss"
+	"github.com/seed-4dac0d86/ldapd/store/gss/layer"
 )
 
 // Preamble is what a client without Kerberos begins with: magic, a version, and the code of simple authentication.
@@ -23,6 +25,9 @@ const preamble = "HBas\x00\x51"
 
 // toSimple is the length of a token with which a server without Kerberos asks for simple authentication.
 const toSimple = -88
+
+// contextFlags are what this side asks of a context.
+const contextFlags = gss.Mutual | gss.Replay | gss.Sequence | gss.Confidentiality | gss.Integrity
 
 // These limit what a server may send before and after it has proved who it is.
 const (
@@ -55,11 +60,11 @@ func (l *Login) Client(ctx context.Context, c net.Conn, host string) (net.Conn, 
 
 // exchange exchanges tokens. Each is a length and octets. A server writes a status before each of its tokens.
 func (l *Login) exchange(c net.Conn, t *ticket) (net.Conn, error) {
-	begun, token, err := initiate(t, l.name, l.realm)
+	begun, token, err := gss.Initiate(gss.Request{Ticket: t.ticket, Key: t.key, Name: l.name, Realm: l.realm, Flags: contextFlags})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Write(appendToken([]byte(preamble), token)); err != nil {
+	if _, err := c.Write(layer.Append([]byte(preamble), token)); err != nil {
 		return nil, err
 	}
 	r := bufio.NewReader(c)
@@ -67,17 +72,17 @@ func (l *Login) exchange(c net.Conn, t *ticket) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	sec, err := begun.finish(reply)
+	sec, err := begun.Finish(reply)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Write(appendToken(nil, nil)); err != nil {
+	if _, err := c.Write(layer.Append(nil, nil)); err != nil {
 		return nil, err
 	}
 	if reply, err = readToken(r); err != nil {
 		return nil, err
 	}
-	offer, err := sec.unwrap(false, reply)
+	offer, err := sec.Unwrap(false, reply)
 	if err != nil {
 		return nil, err
 	}
@@ -86,21 +91,26 @@ func (l *Login) exchange(c net.Conn, t *ticket) (net.Conn, error) {
 		return nil, err
 	}
 	// The choice, and the longest token that this side accepts.
-	token, err = sec.wrap(false, []byte{l.protection, 0xff, 0xff, 0xff})
+	token, err = sec.Wrap(false, []byte{l.protection, 0xff, 0xff, 0xff})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Write(appendToken(nil, token)); err != nil {
+	if _, err := c.Write(layer.Append(nil, token)); err != nil {
 		return nil, err
 	}
 	if l.protection == protections["authentication"] {
 		return &buffered{c, r}, nil
 	}
-	return &protected{Conn: c, r: r, sec: sec, seal: l.protection == protections["privacy"], room: room}, nil
+	stream := sec.Protect(l.protection == protections["privacy"], room)
+	if stream == nil {
+		return nil, fmt.Errorf("the server accepts no more than %d octets in one token", room)
+	}
+	stream.R, stream.W, stream.Most = r, c, maxFrame
+	return &protected{c, stream}, nil
 }
 
 // choose checks what a server offers, and returns how many octets it accepts in one token (RFC 4752, section 3.1).
-func (l *Login) choose(offer []byte) (room int, err error) {
+func (l *Login) choose(offer []byte) (most int, err error) {
 	if len(offer) != 4 {
 		return 0, errors.New("the server's offer has not four octets")
 	}
@@ -113,13 +123,7 @@ func (l *Login) choose(offer []byte) (room int, err error) {
 		}
 		return 0, fmt.Errorf("the server offers %q (hbase.rpc.protection), and hbase.kerberos-protection is %s", names, l.o.Protection)
 	}
-	// What a token adds: a header, and with privacy another one, a confounder and a checksum.
-	const overhead = 2*headerSize + 16 + 24
-	room = int(offer[1])<<16 | int(offer[2])<<8 | int(offer[3])
-	if room -= overhead; room < 1 && l.protection != protections["authentication"] {
-		return 0, fmt.Errorf("the server accepts no more than %d octets in one token", room+overhead)
-	}
-	return room, nil
+	return int(offer[1])<<16 | int(offer[2])<<8 | int(offer[3]), nil
 }
 
 // A refusal is the error with which a server ends the exchange.
@@ -127,10 +131,6 @@ type refusal struct{ class, text string }
 
 func (r refusal) Error() string {
 	return fmt.Sprintf("the server refuses: %s: %s; if its log says no more, compare its keytab and its clock with the KDC's", r.class, r.text)
-}
-
-func appendToken(b, token []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(b, uint32(len(token))), token...)
 }
 
 // readToken reads a status and a token, or an error of the server.
@@ -199,63 +199,11 @@ type buffered struct {
 
 func (b *buffered) Read(p []byte) (int, error) { return b.r.Read(p) }
 
-// A protected is a connection whose octets are signed or sealed: each frame is a length and a token. One goroutine may
-// read while another writes.
+// A protected is a connection whose octets are signed or sealed.
 type protected struct {
 	net.Conn
-	r    *bufio.Reader
-	sec  *secContext
-	seal bool
-	room int          // how many octets the server accepts in one token
-	in   bytes.Buffer // a token
-	rest []byte       // what was unwrapped and not read
+	stream *layer.Stream
 }
 
-func (p *protected) Read(b []byte) (int, error) {
-	for len(p.rest) == 0 {
-		if err := p.next(); err != nil {
-			return 0, err
-		}
-	}
-	n := copy(b, p.rest)
-	p.rest = p.rest[n:]
-	return n, nil
-}
-
-// next reads and unwraps a frame.
-func (p *protected) next() error {
-	var size [4]byte
-	if _, err := io.ReadFull(p.r, size[:]); err != nil {
-		return err
-	}
-	n := binary.BigEndian.Uint32(size[:])
-	if n > maxFrame {
-		return fmt.Errorf("kerberos: a frame of %d octets, %d are the limit", n, maxFrame)
-	}
-	p.in.Reset() // grows as octets arrive
-	if _, err := io.CopyN(&p.in, p.r, int64(n)); errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	} else if err != nil {
-		return err
-	}
-	var err error
-	if p.rest, err = p.sec.unwrap(p.seal, p.in.Bytes()); err != nil {
-		return fmt.Errorf("kerberos: %w", err)
-	}
-	return nil
-}
-
-func (p *protected) Write(b []byte) (n int, err error) {
-	for len(b) > 0 {
-		part := b[:min(len(b), p.room)]
-		token, err := p.sec.wrap(p.seal, part)
-		if err != nil {
-			return n, err
-		}
-		if _, err := p.Conn.Write(appendToken(make([]byte, 0, 4+len(token)), token)); err != nil {
-			return n, err
-		}
-		n, b = n+len(part), b[len(part):]
-	}
-	return n, nil
-}
+func (p *protected) Read(b []byte) (int, error)  { return p.stream.Read(b) }
+func (p *protected) Write(b []byte) (int, error) { return p.stream.Write(b) }

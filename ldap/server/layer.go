@@ -1,0 +1,32 @@
+package server
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/seed-4dac0d86/ldapd/store/gss/layer"
+)
+
+// protect begins a security layer of SASL (RFC 4422, section 3.7). The answer to the Bind is the last message without it.
+func (c *conn) protect(s *layer.Stream) error {
+	if err := c.out.flush(); err != nil {
+		return err
+	}
+	var under io.ReadWriter = &c.nc
+	if c.tls != nil {
+		under = c.tls
+	}
+	ahead := c.in.readFrom(s)
+	s.R, s.W = io.MultiReader(bytes.NewReader(ahead), under), under
+	s.Most = c.server.options().MaxMessage + layer.Kept
+	s.Begin = func(octets int) error {
+		if r := c.in.drawMessage(octets); r != nil {
+			return r
+		}
+		return nil
+	}
+	c.info.sealed.Store(s.Seals)
+	c.layered = true
+	c.out.secure(s, nil)
+	return nil
+}
