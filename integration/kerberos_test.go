@@ -33,8 +33,9 @@ func newRealm(t *testing.T) *realm {
 	// The ticket names the host as the URL does. (libldap compares a certificate with this machine's own name if the
 	// URL has localhost.)
 	keytab := r.kdc.Keytab("ldap/127.0.0.1", "HTTP/127.0.0.1")
+	clients := r.kdc.Keytab("ann", "clerk", "nobody")
 	for _, who := range []string{"ann", "clerk", "nobody"} {
-		r.run(t, nil, "kinit", "-c", r.cache(who), "-k", "-t", r.kdc.Keytab(who), who+"@"+hbasetest.Realm)
+		r.run(t, nil, "kinit", "-c", r.cache(who), "-k", "-t", clients, who+"@"+hbasetest.Realm)
 	}
 	store := filepath.Join(t.TempDir(), "store")
 	importInto(t, store, example)
@@ -70,9 +71,16 @@ func (r *realm) try(env []string, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestKerberos binds with tickets: OpenLDAP's client with each security layer, in clear and in TLS.
+// TestKerberos binds with tickets of MIT's KDC.
 func TestKerberos(t *testing.T) {
 	r := newRealm(t)
+	t.Run("ldapwhoami", r.ldapwhoami)
+	t.Run("large", r.large)
+	t.Run("JNDI", r.java)
+}
+
+// ldapwhoami binds with OpenLDAP's client, with each security layer, in clear and in TLS.
+func (r *realm) ldapwhoami(t *testing.T) {
 	clear, tls := []string{"-H", r.urls[0]}, []string{"-H", r.urls[1]}
 	startTLS := append([]string{"-ZZ"}, clear...)
 	seal, sign, none := []string{"-O", "minssf=56"}, []string{"-O", "maxssf=1,minssf=1"}, []string{"-O", "maxssf=0"}
@@ -107,5 +115,47 @@ func TestKerberos(t *testing.T) {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// large sends a value that takes many tokens, and reads it, over each layer.
+func (r *realm) large(t *testing.T) {
+	value := filepath.Join(r.dir, "value")
+	large := strings.Repeat("0123456789", 50_000)
+	if err := os.WriteFile(value, []byte(large), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ldif := filepath.Join(r.dir, "change.ldif")
+	if err := os.WriteFile(ldif, []byte("dn: "+annDN+"\nchangetype: modify\nreplace: audio\naudio:< file://"+value+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"KRB5CCNAME=" + r.cache("clerk")}
+	for _, mechanism := range []string{"GSSAPI", "GSS-SPNEGO"} {
+		for _, ssf := range []string{"minssf=1,maxssf=1", "minssf=56"} {
+			with := []string{"-H", r.urls[0], "-Q", "-Y", mechanism, "-O", ssf}
+			r.run(t, env, "ldapmodify", append(with, "-f", ldif)...)
+			out := r.run(t, env, "ldapsearch", append(with, "-LLL", "-o", "ldif-wrap=no", "-b", annDN, "-s", "base", "audio")...)
+			if _, got, _ := strings.Cut(out, "audio: "); strings.TrimSpace(got) != large {
+				t.Errorf("%s %s: %d octets", mechanism, ssf, len(got))
+			}
+		}
+	}
+}
+
+// java binds by JNDI, whose default is no mutual authentication.
+func (r *realm) java(t *testing.T) {
+	if _, err := exec.LookPath("javac"); err != nil {
+		t.Skip(err)
+	}
+	jaas := filepath.Join(r.dir, "jaas.conf")
+	text := "com.sun.security.jgss.initiate {\n com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true doNotPrompt=true ticketCache=\"" +
+		strings.TrimPrefix(r.cache("ann"), "FILE:") + "\";\n};\n"
+	if err := os.WriteFile(jaas, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := r.run(t, nil, "java", "-XX:TieredStopAtLevel=1", "-Djava.security.krb5.conf="+r.kdc.Config, "-Djavax.security.auth.useSubjectCredsOnly=false",
+		"-Djava.security.auth.login.config="+jaas, "testdata/programs/Kerberos.java", r.urls[0], annDN, "Ann")
+	if strings.Count(out, "GSSAPI auth") != 6 {
+		t.Error(out)
 	}
 }

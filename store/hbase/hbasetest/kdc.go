@@ -103,20 +103,25 @@ func (k *KDC) run(name string, args ...string) {
 	}
 }
 
-// Admin runs a command of kadmin.local.
-func (k *KDC) Admin(command string) {
+// Admin runs commands of kadmin.local.
+func (k *KDC) Admin(commands ...string) {
 	k.tb.Helper()
-	k.run("kadmin.local", "-r", Realm, "-q", command)
+	cmd := k.command("kadmin.local", "-r", Realm)
+	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		k.tb.Fatalf("kadmin.local %q: %v\n%s", commands, err, out)
+	}
 }
 
 // Keytab gives principals new keys, and returns the keytab with them. Principals that are not there are added.
 func (k *KDC) Keytab(principals ...string) string {
 	k.tb.Helper()
 	path := filepath.Join(k.dir, strings.NewReplacer("/", "-").Replace(principals[0])+".keytab")
+	var commands []string
 	for _, p := range principals {
-		k.Admin("addprinc -randkey " + p)
-		k.Admin("ktadd -k " + path + " " + p)
+		commands = append(commands, "addprinc -randkey "+p, "ktadd -k "+path+" "+p)
 	}
+	k.Admin(commands...)
 	return path
 }
 
