@@ -94,6 +94,9 @@ func checkConfig(c *config.Config, mistakes []*config.Error) *checker {
 	if _, err := serving.Kerberos(c, slog.New(slog.DiscardHandler)); err != nil {
 		k.findings[isError] = append(k.findings[isError], err.Error())
 	}
+	if _, err := cli.ReadSeal(c); err != nil {
+		k.findings[isError] = append(k.findings[isError], err.Error())
+	}
 	if _, err := serving.KnownPasswords(c, slog.New(slog.DiscardHandler)); err != nil {
 		k.findings[isError] = append(k.findings[isError], err.Error())
 	}

@@ -78,7 +78,7 @@ func root(m *cli.Main) *cobra.Command {
 		hashCommand(m),
 		configCommand(m),
 		healthCommands{m}.root(),
-		upgradeCommand(m),
+		upgradeCommand(m), resealCommand(m),
 		backupCommands{m}.root(), promoteCommands{m}.root(),
 		versionCommand(m),
 	)
@@ -93,6 +93,6 @@ var jobs = append(cli.Jobs{
 	importJob, exportJob, checkJob, indexJob, reindexJob, explainJob, uniqueJob, referencesJob, clusterJob, gcJob,
 	viewListJob, viewShowJob, viewRebuildJob, branchJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
-	accountJob, logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, backupJob, drillJob, promoteJob,
+	accountJob, logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, resealJob, backupJob, drillJob, promoteJob,
 	migrateJob, compareJob, people.Job, look.Job, apply.Job, apply.SuffixJob,
 }, accesscmd.Jobs...)

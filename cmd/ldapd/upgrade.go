@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 )
 
 func upgradeCommand(m *cli.Main) *cobra.Command {
@@ -34,6 +35,32 @@ type upgradeArgs struct{ Dry bool }
 
 var upgradeJob = cli.NewJob("upgrade", upgrade).Offered("[--dry-run]",
 	func(f *pflag.FlagSet, a *upgradeArgs) { f.BoolVar(&a.Dry, "dry-run", false, "") }, cli.NoWords[upgradeArgs])
+
+func resealCommand(m *cli.Main) *cobra.Command {
+	return cli.Accepts(m.Command(&cobra.Command{
+		Use:   "reseal [--config FILE]",
+		Short: "Seal all secrets in HBase with the first key of secrets.seal",
+		Long: `Write passwords and other secrets again, so that they are sealed with the first key of the
+file that secrets.seal names, or not sealed if its first line is the word plain. Servers
+continue to serve meanwhile. Garbage collection removes what was replaced; the command says how
+much is left. docs/hbase.md describes how to change keys.`,
+		Args: cobra.NoArgs,
+	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		return resealJob.Run(ctx, m, c, cli.ReadWrite, m.Around(), struct{}{})
+	}))
+}
+
+var resealJob = cli.NewJob("reseal", reseal).Offered("", nil, cli.NoWords[struct{}])
+
+func reseal(ctx context.Context, w *cli.Work, _ struct{}) error {
+	done, err := write.Reseal(ctx, w.Partition, func(int) {})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w.Stdout, "the secrets of %d entries were written again; %d old values are left until garbage collection removes them and HBase compacts (ldapd gc)\n",
+		done.Entries, done.Old)
+	return err
+}
 
 func upgrade(ctx context.Context, w *cli.Work, a upgradeArgs) error {
 	before, newest := w.Partition.Formats()

@@ -43,6 +43,10 @@ func storedSecret(ctx context.Context, p *catalog.Partition) ([]byte, error) {
 	// The stored value is the secret, whatever Swap returns.
 	_, swapErr := t.Swap(ctx, secretRow, catalog.HeaderFamily, secretColumn, nil, []table.Cell{cell})
 	row, err := t.Get(ctx, secretRow, table.Select{})
+	if s, ok := t.(table.Resealer); ok && err == nil {
+		// A server without the key of the others finds out here, before it writes something that they cannot read.
+		err = s.ResealCell(ctx, secretRow, catalog.HeaderFamily, secretColumn)
+	}
 	if err != nil {
 		return nil, errors.Join(swapErr, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-// These are the possible first bytes of a stored value.
+// These are the possible first bytes of a stored value, and [markSealed].
 const (
 	markTombstone = 0
 	markValue     = 1
@@ -103,10 +103,11 @@ func parseKeyValue(b []byte) (row []byte, v version, n int, err error) {
 // A readView caches whether its view shows the last tested revision. This saves most
 // calls of the view, because neighbouring cells of a row often have the same revision.
 type readView struct {
-	view  table.View
-	last  table.Revision
-	shown bool
-	asked bool
+	opener // of the row whose versions are resolved
+	view   table.View
+	last   table.Revision
+	shown  bool
+	asked  bool
 }
 
 func (s *readView) shows(r table.Revision) bool {
@@ -140,7 +141,7 @@ func resolve(dst []table.Cell, vs []version, see *readView, since table.Revision
 	for i := 0; i < len(vs); {
 		j, k := column(vs, i, see)
 		if k < j && !vs[k].isRowTombstone() && vs[k].revision >= since {
-			if dst, err = appendCell(dst, &vs[k]); err != nil {
+			if dst, err = appendCell(dst, &vs[k], see.opener); err != nil {
 				return dst, false, err
 			}
 		}
@@ -167,17 +168,24 @@ func column(vs []version, i int, see *readView) (end, shown int) {
 	return end, shown
 }
 
-func appendCell(dst []table.Cell, v *version) ([]table.Cell, error) {
+func appendCell(dst []table.Cell, v *version, o opener) (_ []table.Cell, err error) {
+	var value []byte
 	switch {
+	case len(v.value) > 0 && v.value[0] == markSealed:
+		if value, err = o.open(v); err != nil {
+			return dst, err
+		}
 	case len(v.value) == 0 || v.value[0] > markValue:
 		return dst, fmt.Errorf("hbase: %w: column %c:%q at %d has a value that this server did not write", table.ErrCorrupt, v.family, v.qualifier, v.revision)
 	case v.value[0] == markTombstone:
 		return dst, nil
+	default:
+		value = v.value[1:]
 	}
 	return append(dst, table.Cell{
 		Family:    v.family,
 		Qualifier: loadQualifier(v.qualifier),
-		Value:     v.value[1:],
+		Value:     value,
 		Revision:  v.revision,
 	}), nil
 }

@@ -80,6 +80,8 @@ type Options struct {
 	TLSZooKeeper bool
 	// Kerberos authenticates this side and HBase to each other. If it is nil, the user of the URL is a claim.
 	Kerberos *Kerberos
+	// Seal encrypts the values of some cells. If it is nil, none is sealed, and sealed ones cannot be read.
+	Seal *Seal
 	// Log receives a message when the cluster stops answering and when it answers again.
 	// At debug level it also receives gohbase's own messages. A nil Log disables all
 	// messages.
@@ -100,6 +102,7 @@ type Store struct {
 	target  Target
 	conn    *conn
 	compact time.Duration
+	seal    *Seal
 	garbage garbage
 
 	mu     sync.Mutex
@@ -120,7 +123,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{target: t, conn: c, compact: o.Compact, tables: map[string]*shape{}, cuts: map[string]cuts{}}, nil
+	return &Store{target: t, conn: c, compact: o.Compact, seal: o.Seal, tables: map[string]*shape{}, cuts: map[string]cuts{}}, nil
 }
 
 // String returns the store's URL.

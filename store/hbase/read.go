@@ -89,6 +89,7 @@ func (t *Table) fillChunk(ctx context.Context, rows []*table.Row, sel *selection
 		if sel.beside {
 			vs = append(calls[len(rows)+i].versions, vs...)
 		}
+		see.opener = t.opener(row.Key)
 		cells, more, err := resolve(make([]table.Cell, 0, len(main.versions)), vs, &see, 0, depth)
 		if err != nil {
 			return nil, err
@@ -236,7 +237,7 @@ func (t *Table) pageSpan(ctx context.Context, row *table.Row, sel *selection, f 
 	if sel.max > 0 {
 		size = min(size, sel.limit())
 	}
-	see := readView{view: sel.view}
+	see := readView{view: sel.view, opener: t.opener(row.Key)}
 	for sel.max == 0 || len(row.Cells) < sel.max {
 		vs, err := t.readSpan(ctx, row.Key, sel.view, f, s, 1, size)
 		if err != nil {

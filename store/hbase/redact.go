@@ -91,7 +91,7 @@ func (x *historian) flush(ctx context.Context) error {
 // report yields a row or a piece of a row.
 func (x *historian) report(key []byte, vs []version) (err error) {
 	p := table.Past{Key: key}
-	if p.Cells, err = allCells(vs); err != nil {
+	if p.Cells, err = allCells(vs, x.t.opener(key)); err != nil {
 		return err
 	}
 	for i := range vs {
@@ -212,7 +212,7 @@ func (t *Table) stored(ctx context.Context, row []byte, cells []table.Cell, upTo
 		for vs, err := range t.pieces(ctx, row, nil, c.Family) {
 			var now []table.Cell
 			if err == nil {
-				now, err = allCells(vs)
+				now, err = allCells(vs, t.opener(row))
 			}
 			if err != nil {
 				return nil, err
@@ -225,7 +225,7 @@ func (t *Table) stored(ctx context.Context, row []byte, cells []table.Cell, upTo
 				if existing[to.Revision] == nil {
 					existing[to.Revision] = columns{}
 				}
-				existing[to.Revision].set(to.Family, storeQualifier(to.Qualifier), storeValue(&to))
+				existing[to.Revision].set(to.Family, storeQualifier(to.Qualifier), t.storeIn(row, &to))
 			}
 		}
 	}

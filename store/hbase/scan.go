@@ -110,6 +110,7 @@ func (t *Table) newScanner(ctx context.Context, r table.Range, s *table.Select) 
 	if sc.plain, err = selectFor(h, s, true); err != nil {
 		return nil, err
 	}
+	s.Filter = t.testable(s.Filter)
 	if sc.push, err = pushdown(h, sc.plain, s); err != nil {
 		return nil, err
 	}
@@ -169,6 +170,7 @@ func (sc *scanner) rows(ctx context.Context, raw []rawRow) ([]table.Row, error) 
 		at := len(cells)
 		var more bool
 		var err error
+		see.opener = sc.t.opener(raw[i].key)
 		if cells, more, err = resolve(cells, raw[i].versions, &see, 0, 1); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package hbase
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,13 @@ func (t *Table) Swap(ctx context.Context, row []byte, f table.Family, q, old []b
 	cols, err := swapColumns(t, h, row, f, old, cells)
 	if err != nil {
 		return false, err
+	}
+	if s := t.store.seal; s != nil && s.covers(t.name, f, q) && old != nil {
+		v, value, err := t.raw(ctx, row, f, q)
+		if err != nil || v == nil || !bytes.Equal(value, old) {
+			return false, err
+		}
+		return t.swap(ctx, row, f, q, v.value, cols)
 	}
 	if old != nil {
 		return t.swap(ctx, row, f, q, storePlain(old), cols)
@@ -57,7 +65,7 @@ func swapColumns(t *Table, h *shape, row []byte, f table.Family, old []byte, cel
 		if len(c.Value) == 0 && !c.Tombstone {
 			return nil, fmt.Errorf("hbase: empty value in a swap of table %s", t.full)
 		}
-		cols.set(c.Family, storeQualifier(c.Qualifier), storeValue(c))
+		cols.set(c.Family, storeQualifier(c.Qualifier), t.storeIn(row, c))
 	}
 	return cols, nil
 }

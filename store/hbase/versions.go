@@ -24,7 +24,7 @@ func (t *Table) Versions(ctx context.Context, keys [][]byte, f table.Family, aft
 			return nil, err
 		}
 		for i, row := range chunk {
-			if row.Cells, err = allCells(calls[i].versions); err != nil {
+			if row.Cells, err = allCells(calls[i].versions, t.opener(row.Key)); err != nil {
 				return nil, err
 			}
 		}
@@ -33,7 +33,7 @@ func (t *Table) Versions(ctx context.Context, keys [][]byte, f table.Family, aft
 }
 
 // allCells returns all versions as cells, except row tombstones.
-func allCells(vs []version) (cells []table.Cell, err error) {
+func allCells(vs []version, o opener) (cells []table.Cell, err error) {
 	for i := range vs {
 		v := &vs[i]
 		switch {
@@ -41,7 +41,7 @@ func allCells(vs []version) (cells []table.Cell, err error) {
 		case len(v.value) == 1 && v.value[0] == markTombstone:
 			cells = append(cells, table.Cell{Family: v.family, Qualifier: loadQualifier(v.qualifier), Tombstone: true, Revision: v.revision})
 		default:
-			if cells, err = appendCell(cells, v); err != nil {
+			if cells, err = appendCell(cells, v, o); err != nil {
 				return nil, err
 			}
 		}

@@ -45,7 +45,7 @@ type put struct {
 
 // add adds a mutation's cells to the put. The new cells replace earlier cells of the same
 // columns.
-func (p *put) add(h *shape, m *table.Mutation) error {
+func (p *put) add(t *Table, h *shape, m *table.Mutation) error {
 	if m.DeleteRow {
 		for _, f := range h.families {
 			p.cols.set(f, rowTombstone, tombstone)
@@ -56,7 +56,7 @@ func (p *put) add(h *shape, m *table.Mutation) error {
 		if err := checkCell(h, c); err != nil {
 			return err
 		}
-		p.cols.set(c.Family, storeQualifier(c.Qualifier), storeValue(c))
+		p.cols.set(c.Family, storeQualifier(c.Qualifier), t.storeIn(p.row, c))
 		p.size += len(c.Qualifier) + len(c.Value) + len(p.row) + 32
 	}
 	return nil
@@ -84,7 +84,7 @@ func checkRow(row []byte) error {
 
 // puts gathers mutations by row, in order. So each row is written by one Put, which is
 // atomic even if several mutations name the row.
-func puts(h *shape, ms []table.Mutation) ([]*put, error) {
+func puts(t *Table, h *shape, ms []table.Mutation) ([]*put, error) {
 	list := make([]*put, 0, len(ms))
 	at := make(map[string]*put, len(ms))
 	for i := range ms {
@@ -98,7 +98,7 @@ func puts(h *shape, ms []table.Mutation) ([]*put, error) {
 			at[string(m.Row)] = p
 			list = append(list, p)
 		}
-		if err := p.add(h, m); err != nil {
+		if err := p.add(t, h, m); err != nil {
 			return nil, err
 		}
 	}
@@ -111,7 +111,7 @@ func (t *Table) Apply(ctx context.Context, r table.Revision, ms []table.Mutation
 	if err != nil {
 		return err
 	}
-	list, err := puts(h, ms)
+	list, err := puts(t, h, ms)
 	if err != nil {
 		return err
 	}

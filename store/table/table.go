@@ -24,8 +24,8 @@
 // Nothing is removed from a versioned table without a request: [Collector] removes what no
 // reader needs any more, and [Redactor] removes what no reader may read any more.
 //
-// Engines may implement the optional interfaces [Batcher], [Bulker], [Refuser], [Reclaimer] and
-// [Upgrader]. Package tabletest tests every engine against this contract.
+// Engines may implement the optional interfaces [Batcher], [Bulker], [Refuser], [Reclaimer],
+// [Upgrader] and [Resealer]. Package tabletest tests every engine against this contract.
 package table
 
 import (
@@ -236,6 +236,18 @@ type Versioner interface {
 	Versions(ctx context.Context, rows [][]byte, f Family, after Revision) ([]Row, error)
 }
 
+// A Resealer is a Table whose engine may seal the values of some cells: it encrypts them before they leave the server, and
+// opens them when they are read.
+type Resealer interface {
+	// Reseals reports whether the engine has keys.
+	Reseals() bool
+	// ResealCell seals a cell of an unversioned table with the key in force, if it is not sealed with it.
+	ResealCell(ctx context.Context, row []byte, f Family, q []byte) error
+	// Sealed counts the values in a family of rows, in all versions, that are sealed as the key in force demands, and
+	// those that are not.
+	Sealed(ctx context.Context, r Range, f Family) (current, old int, err error)
+}
+
 // A Store is an open set of tables.
 type Store interface {
 	// Create creates the tables that do not exist. It returns an error if a table exists
@@ -370,6 +382,8 @@ var (
 	ErrCorrupt = errors.New("store corrupt")
 	// ErrNewer: the store was written by a newer version of the program.
 	ErrNewer = errors.New("store made by a newer version")
+	// ErrKey: a value was sealed with a key that this server does not have.
+	ErrKey = errors.New("no key for a sealed value")
 	// ErrTooLarge: a value exceeds MaxValue, or a row key or a cell exceeds a limit of the
 	// engine.
 	ErrTooLarge = errors.New("value too large")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
@@ -28,6 +30,9 @@ func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger, use Mode
 	}
 	if strings.HasPrefix(c.Store, "hbase:") {
 		return OpenHBase(ctx, c, log, c.Origin("store"), c.Store)
+	}
+	if _, err := ReadSeal(c); err != nil {
+		return nil, err
 	}
 	o := lsm.Options{
 		Path: c.Store, Cache: cache, ReadOnly: use == ReadOnly, Follow: use == Standby,
@@ -55,7 +60,33 @@ func OpenHBase(ctx context.Context, c *config.Config, log *slog.Logger, where, u
 			return nil, err
 		}
 	}
+	var err error
+	if o.Seal, err = ReadSeal(c); err != nil {
+		return nil, err
+	}
 	return hbase.Open(ctx, url, o)
+}
+
+// ReadSeal reads the keys that seal secrets in HBase. If none are configured, it returns nil.
+func ReadSeal(c *config.Config) (s *hbase.Seal, err error) {
+	if c.Seal == "" {
+		return nil, nil
+	}
+	if !strings.HasPrefix(c.Store, "hbase:") {
+		err = errors.New("it works only with a store on HBase; encrypt the disk instead")
+	}
+	var f *os.File
+	if err == nil {
+		f, err = os.Open(c.Seal)
+	}
+	if err == nil {
+		defer f.Close()
+		s, err = hbase.ReadSeal(f, write.IsSecret)
+	}
+	if err != nil {
+		err = &config.Error{Where: c.Origin("secrets.seal"), Text: fmt.Sprintf("secrets.seal: %s: %v", c.Seal, err)}
+	}
+	return s, err
 }
 
 // ErrNoStoreNamed is the error if the configuration names no store.

@@ -49,6 +49,7 @@ type Config struct {
 	Retention        time.Duration // zero means forever
 	BranchAge        time.Duration // zero means that no branch is parked
 	Compaction       time.Duration // zero means only on demand
+	Seal             string        // the file with keys that seal secrets in HBase; "": they are not sealed
 	HBase            HBase
 	Archive          Archive
 	Standby          Standby
@@ -239,6 +240,7 @@ func (r *reader) config() *Config {
 		Retention:        r.duration("retention"),
 		BranchAge:        r.duration("branches.age"),
 		Compaction:       r.duration("compaction"),
+		Seal:             r.text("secrets.seal"),
 		HBase:            r.hbase(),
 		Archive:          r.archive(),
 		Standby:          r.standby(),

@@ -106,6 +106,7 @@ var Keys = []Key{
 	{Name: "standby.from", Help: "`PLACE` of the archive of another server; this server is a standby of that server until it is promoted"},
 	{Name: "standby.primary", Reload: true, List: true, Help: "`URL`, ldap://HOST or ldaps://HOST:PORT, of the server that clients are referred to for changes while this one is a standby"},
 	{Name: "compaction", Default: "24h", Help: "least `TIME` between two major compactions of an HBase table, which free the space of removed data; 0 for none"},
+	{Name: "secrets.seal", Help: "`FILE` with keys that seal passwords and other secrets before they are sent to HBase, a line each, as of openssl rand -base64 32: the first seals, all of them open; with plain as the first line, new values are not sealed"},
 	{Name: "hbase.tls-ca", Help: "`FILE` with the CAs that sign the certificates of HBase's servers, in PEM, or system for those of the machine; connections to HBase then have TLS; read again when it changes"},
 	{Name: "hbase.tls-certificate", Help: "`FILE` with the certificate that this server shows to HBase, followed by the intermediate certificates, in PEM; read again when it changes"},
 	{Name: "hbase.tls-key", Help: "`FILE` with the key of hbase.tls-certificate, in PEM; read again when it changes"},
