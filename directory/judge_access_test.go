@@ -238,7 +238,17 @@ func TestAccessDiff(t *testing.T) {
 	if code, diff := modify("cn=config", "add accessRule: again: allow users to show telephoneNumber"); code != op.Success || len(diff) != 0 {
 		t.Errorf("%d %v", code, diff)
 	}
+	c.must("modify", "dn: dc=example,dc=com", "add accessRule: own: allow self to show sn")
+	find := func() string {
+		return c.do("search", "base: dc=example,dc=com", "scope: sub", "attrs: accessRule", "filter: (accessRule=*)")
+	}
+	if out := find(); !strings.HasPrefix(out, "dn: dc=example") || !strings.Contains(out, "own: allow self to show sn") || strings.Contains(out, "uid=ann") {
+		t.Errorf("the entries with rules: %s", out)
+	}
 	c.must("bind", "dn: uid=ann,dc=example,dc=com", "password: a")
+	if out := find(); strings.Contains(out, "dn:") {
+		t.Errorf("ann finds %s", out)
+	}
 	if code, diff := modify("uid=ann,dc=example,dc=com", "add accessRule: own: allow self to show sn"); code != op.InsufficientAccessRights || diff != nil {
 		t.Errorf("%d %v", code, diff)
 	}

@@ -148,6 +148,9 @@ func routes() map[string]func(*visit) error {
 		"POST /me/check":                 checkPassword,
 		"GET /me/code":                   showCode,
 		"POST /me/code":                  changeCode,
+		"GET /moments":                   showMoments,
+		"GET /names":                     showNames,
+		"POST /access":                   changeRules,
 		"GET /schema":                    showSchema,
 		"GET /servers":                   showServers,
 		"GET /views":                     showViews,
@@ -251,6 +254,7 @@ var notices = map[string]string{
 	"started": "The job has begun.", "canceled": "The job is being canceled.",
 	"unlocked": "The account is unlocked.", "branch-make": "The branch has been made.", "branch-merge": "The branch has been merged: its changes are visible.",
 	"branch-park": "The branch is parked.", "branch-discard": "The branch and its changes are gone.",
+	"rules": "The rules have been changed, and are in force.", "valueunknown": "The value has been added. No entry that you may see has this name.",
 	"restored": "The entry is as it was then.", "undone": "The change has been undone.",
 	"codes": "From now on, type the code after your password when you log in.", "codesend": "You log in without codes again.",
 }
@@ -431,17 +435,6 @@ func (p *place) Query() url.Values {
 		q.Del(k)
 	}
 	return q
-}
-
-// Moments returns moments to look at.
-func (p *place) Moments() (all []struct{ Name, Value string }) {
-	for _, m := range []struct {
-		name string
-		ago  time.Duration
-	}{{"an hour ago", time.Hour}, {"a day ago", 24 * time.Hour}, {"a week ago", 7 * 24 * time.Hour}} {
-		all = append(all, struct{ Name, Value string }{m.name, time.Now().Add(-m.ago).UTC().Format(time.RFC3339)})
-	}
-	return all
 }
 
 // schema returns the schema in force.

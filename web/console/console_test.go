@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -363,9 +364,9 @@ func formValues(form *html.Node) url.Values {
 		switch {
 		case n.Type != html.ElementNode || name == "":
 		case n.Data == "input" && attr(n, "type") == "file":
-		case n.Data == "input" && attr(n, "type") == "checkbox":
+		case n.Data == "input" && (attr(n, "type") == "checkbox" || attr(n, "type") == "radio"):
 			if has(n, "checked") {
-				values.Add(name, "on")
+				values.Add(name, cmp.Or(attr(n, "value"), "on"))
 			}
 		case n.Data == "input":
 			values.Add(name, attr(n, "value"))
