@@ -41,6 +41,7 @@ type Console struct {
 	pages  map[string]*template.Template
 
 	samples samples // of the page of operations
+	trace   func(*op.Message, op.Sink) op.Sink
 }
 
 // An asset is an embedded file that browsers ask for.
@@ -238,7 +239,7 @@ func (c *Console) page(show func(*visit) error) http.Handler {
 		}
 		defer session.Close()
 		q := r.URL.Query()
-		here := door{place{r, strings.TrimSpace(q.Get("at"))}, c, session, web.Client{Session: session}, session.Name()}
+		here := door{place{r, strings.TrimSpace(q.Get("at"))}, c, session, web.Client{Session: session, Trace: c.trace}, session.Name()}
 		v := &visit{door: here, w: w, Over: over, Notice: notices[q.Get("done")]}
 		if err := show(v); err != nil {
 			v.fail(err)

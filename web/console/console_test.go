@@ -48,11 +48,12 @@ const (
 // A site is a console with the sample directory, the access rules of the profile staff, and the
 // administrator's client of LDAP operations.
 type site struct {
-	t     testing.TB
-	url   string
-	dir   *directory.Directory
-	part  *partition.Partition
-	admin web.Client
+	t       testing.TB
+	url     string
+	console *console.Console
+	dir     *directory.Directory
+	part    *partition.Partition
+	admin   web.Client
 }
 
 func newSite(t *testing.T) *site {
@@ -97,14 +98,15 @@ func siteIn(t testing.TB, store table.Store, fill func(*partition.Partition) err
 	if err != nil {
 		t.Fatal(err)
 	}
-	console.New(w, d).Register()
+	c := console.New(w, d)
+	c.Register()
 	w.Serve(d)
 	t.Cleanup(func() {
 		w.Close(ctx)
 		d.Close()
 		p.Close(ctx)
 	})
-	s := &site{t: t, url: w.URLs()[0], dir: d, part: p, admin: web.Client{Session: d.NewSession(nil)}}
+	s := &site{t: t, url: w.URLs()[0], console: c, dir: d, part: p, admin: web.Client{Session: d.NewSession(nil)}}
 	s.ldap(s.admin, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
 	f, err := os.Open("../../testdata/ldif/example.ldif")
 	if err != nil {
