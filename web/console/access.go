@@ -72,13 +72,13 @@ func (v *visit) access(p *accessPage) error {
 	return v.render("access", "Access", p)
 }
 
-// rulesAt returns the rules of an entry, a line each.
+// rulesAt returns the rules of an entry, with an empty line between them.
 func (v *door) rulesAt(name string) (string, error) {
 	e, err := v.base(name, "accessRule")
 	if err != nil {
 		return "", err
 	}
-	return strings.Join(e.Strings("accessRule"), "\n"), nil
+	return strings.Join(e.Strings("accessRule"), "\n\n"), nil
 }
 
 // rulesOf returns the rules of a text. A line that begins with white space goes on with the one before it, and lines that
@@ -126,8 +126,8 @@ func changeRules(v *visit) error {
 	switch {
 	case len(change.Changes) == 0:
 		x.Error = "These are the rules as they were: nothing is different."
-	case strings.Join(rulesOf(now), "\n") != strings.Join(was, "\n"):
-		x.Was, x.Text = now, strings.Join(append(without(rulesOf(now), gone), without(added, rulesOf(now))...), "\n")
+	case !slices.Equal(rulesOf(now), was):
+		x.Was, x.Text = now, strings.Join(append(without(rulesOf(now), gone), without(added, rulesOf(now))...), "\n\n")
 		x.Error = "Somebody has changed these rules since you opened the form, so nothing was saved. Below are the rules as they are now, with your changes. Look at them, and save again."
 		v.answer(http.StatusConflict)
 	case f.Has("preview"):
