@@ -17,6 +17,7 @@ type tick struct {
 	Name string
 	At   string // what the control at takes; "": now
 	Time time.Time
+	rev  uint64 // of At; 0: it is a time
 }
 
 // Text returns what a tick is, with its time.
@@ -51,7 +52,7 @@ func (p *momentsPage) Link(at string) string {
 // MomentsLink returns the address of the moments that this page can show.
 func (p *place) MomentsLink() string { return link("/moments", "to", p.Here(p.At)) }
 
-// ago are moments to look at.
+// someMoments are moments that any page can be looked at.
 var someMoments = []struct {
 	name string
 	ago  time.Duration
@@ -66,14 +67,14 @@ func showMoments(v *visit) error {
 	}
 	v.At = ""
 	now := time.Now()
-	p := &momentsPage{page: page, At: page.Query().Get("at"), Ticks: []tick{{"now", "", now}}, Shown: now}
+	p := &momentsPage{page: page, At: page.Query().Get("at"), Ticks: []tick{{"now", "", now, 0}}, Shown: now}
 	floor, err := v.kept(p)
 	if err != nil {
 		return err
 	}
 	for _, m := range someMoments {
 		if t := now.Add(-m.ago).Truncate(time.Second); t.After(floor) {
-			p.Ticks = append(p.Ticks, tick{m.name, t.UTC().Format(time.RFC3339), t})
+			p.Ticks = append(p.Ticks, tick{m.name, t.UTC().Format(time.RFC3339), t, 0})
 		}
 	}
 	if rest, ok := strings.CutPrefix(page.Path, "/entry/"); ok && v.ReadsChanges() {
@@ -82,7 +83,7 @@ func showMoments(v *visit) error {
 			return err
 		}
 	}
-	slices.SortStableFunc(p.Ticks, func(a, b tick) int { return b.Time.Compare(a.Time) })
+	slices.SortStableFunc(p.Ticks, func(a, b tick) int { return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(b.rev, a.rev)) })
 	for _, t := range p.Ticks {
 		if t.At == p.At {
 			p.Shown = t.Time
@@ -111,12 +112,12 @@ func (v *visit) kept(p *momentsPage) (floor time.Time, err error) {
 	if t, err := schema.Time([]byte(e.First("clusterFloor"))); err == nil {
 		floor = t.Add(time.Second) // it has no fraction
 		p.Since = t.UTC().Format(clock)
-		p.Ticks = append(p.Ticks, tick{"the past begins", floor.UTC().Format(time.RFC3339), floor})
+		p.Ticks = append(p.Ticks, tick{"the past begins", floor.UTC().Format(time.RFC3339), floor, 0})
 	}
 	for _, text := range e.Strings("clusterCheckpoint") {
 		at, name, _ := strings.Cut(text, " ")
 		if r, err := revision.Parse(at); err == nil {
-			p.Ticks = append(p.Ticks, tick{name, name, r.Time()})
+			p.Ticks = append(p.Ticks, tick{name, name, r.Time(), uint64(r)})
 		}
 	}
 	return floor, nil
@@ -137,7 +138,7 @@ func (v *visit) ownTicks(p *momentsPage, id string) error {
 	_, changes, err := v.changes(filter.EqualTo("targetEntryUUID", id), rows, "")
 	for _, c := range changes {
 		if r, err := revision.Parse(c.Revision()); err == nil {
-			p.Ticks = append(p.Ticks, tick{c.Kind + " by " + cmp.Or(labelOf(c.Who()), "the server"), c.Revision(), r.Time()})
+			p.Ticks = append(p.Ticks, tick{c.Kind + " by " + cmp.Or(labelOf(c.Who()), "the server"), c.Revision(), r.Time(), uint64(r)})
 		}
 	}
 	return err

@@ -60,7 +60,8 @@ func TestPictures(t *testing.T) {
 // maxPicture is the size of a picture of the documentation, in octets.
 const maxPicture = 60_000
 
-// picture writes what the window shows, in at most 256 colours: of colours that are nearly the same the most frequent one.
+// picture writes what the window shows, in at most 256 colours: those that it has most of, and of the others that are nearly
+// the same one each.
 func (b *tab) picture(name string) {
 	b.t.Helper()
 	shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
@@ -77,7 +78,7 @@ func (b *tab) picture(name string) {
 	near := map[[3]uint32]bool{}
 	for _, c := range slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return cmp.Compare(count[b], count[a]) }) {
 		r, g, b, _ := c.RGBA()
-		if key := [3]uint32{r >> 12, g >> 12, b >> 12}; !near[key] && len(palette) < 256 {
+		if key := [3]uint32{r >> 12, g >> 12, b >> 12}; len(palette) < 64 || !near[key] && len(palette) < 256 {
 			near[key], palette = true, append(palette, c)
 		}
 	}
