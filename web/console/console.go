@@ -279,7 +279,11 @@ func (v *visit) fail(err error) {
 	if v.r.Header.Get("HX-Request") != "" { // htmx puts the answer into a list of the page
 		part = "part"
 	}
-	v.write("error", part, http.StatusText(v.status), text) // an error means that the client is gone
+	title := http.StatusText(v.status)
+	if v.status == http.StatusUnprocessableEntity {
+		title = "Not possible"
+	}
+	v.write("error", part, title, text) // an error means that the client is gone
 }
 
 // problem puts what a page says of an error into text, and the status into the answer. It returns false for an

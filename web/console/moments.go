@@ -112,7 +112,9 @@ func (v *visit) kept(p *momentsPage) (floor time.Time, err error) {
 	if t, err := schema.Time([]byte(e.First("clusterFloor"))); err == nil {
 		floor = t.Add(time.Second) // it has no fraction
 		p.Since = t.UTC().Format(clock)
-		p.Ticks = append(p.Ticks, tick{"the past begins", floor.UTC().Format(time.RFC3339), floor, 0})
+		if floor.Before(p.Shown) {
+			p.Ticks = append(p.Ticks, tick{"the past begins", floor.UTC().Format(time.RFC3339), floor, 0})
+		}
 	}
 	for _, text := range e.Strings("clusterCheckpoint") {
 		at, name, _ := strings.Cut(text, " ")

@@ -7,6 +7,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // TestMoments looks at an entry at moments that its page offers, and at one that is not kept.
@@ -59,6 +61,22 @@ func TestMoments(t *testing.T) {
 	v.shows("an hour ago")
 	if strings.Contains(v.page(), "before-the-merger") || strings.Contains(v.page(), "modify by") {
 		t.Errorf("jdoe is shown %s", v.page())
+	}
+}
+
+// TestFloor checks that pages say since when the past is kept.
+func TestFloor(t *testing.T) {
+	s := newSite(t)
+	if _, err := s.part.DB.Collect(t.Context(), txn.CollectOptions{All: true}); err != nil {
+		t.Fatal(err)
+	}
+	v := s.logged(admin, "secret")
+	v.get("/tree?at=" + url.QueryEscape("2020-01-01T00:00:00Z"))
+	v.shows("history is kept from")
+	v.follow("Moments to choose from")
+	v.shows("The past is kept since")
+	if strings.Contains(v.page(), "an hour ago") {
+		t.Errorf("a moment that is not kept: %s", v.page())
 	}
 }
 
