@@ -77,9 +77,13 @@ func showMoments(v *visit) error {
 			p.Ticks = append(p.Ticks, tick{m.name, t.UTC().Format(time.RFC3339), t, 0})
 		}
 	}
-	if rest, ok := strings.CutPrefix(page.Path, "/entry/"); ok && v.ReadsChanges() {
-		id, _, _ := strings.Cut(rest, "/")
-		if err := v.ownTicks(p, id); err != nil {
+	if rest, ok := strings.CutPrefix(page.EscapedPath(), "/entry/"); ok && v.ReadsChanges() {
+		segment, _, _ := strings.Cut(rest, "/")
+		id, err := url.PathUnescape(segment)
+		if err == nil {
+			err = v.ownTicks(p, id)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -76,4 +76,10 @@ func TestTypedNames(t *testing.T) {
 		b.press("le are unknown")
 		b.says("No entry that you may see has this name.")
 	})
+	b.task("Enter renames", func() {
+		b.address(dnLink("uid=asantos,"+people) + "/move")
+		b.fill("Name", "uid=anasantos")
+		b.enter()
+		b.says("The entry has its new name.")
+	})
 }
