@@ -158,9 +158,11 @@ func (v *visit) readField(id string) (*Field, error) {
 	if form.Has("n" + id) { // else the value is shown, but stays
 		f.Text = strings.ReplaceAll(form.Get("n"+id), "\r\n", "\n")
 	}
-	if f.Pick != nil {
+	if f.Pick != nil && form.Has("n"+id) {
 		f.Pick = v.picked("n" + id)
-		f.Text = f.Pick.Text
+		if f.Pick.Text != strings.TrimSpace(f.Text) { // it was chosen
+			f.Text = f.Pick.Text
+		}
 	}
 	if f.Input == "file" && v.r.MultipartForm != nil {
 		if uploads := v.r.MultipartForm.File["f"+id]; len(uploads) > 0 && uploads[0].Size > 0 {
