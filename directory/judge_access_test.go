@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
@@ -198,4 +199,57 @@ func manyRules(n int) string {
 		all[i] = fmt.Sprintf("r%d: allow users to see", i)
 	}
 	return strings.Join(all, " | ")
+}
+
+// TestAccessDiff checks that a modify of rules says who gains and loses what, with no-op and without, and only to
+// whoever manages the whole directory.
+func TestAccessDiff(t *testing.T) {
+	c := newClient(t)
+	c.must("bind", "dn: cn=admin,dc=example,dc=com", "password: secret")
+	c.must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
+	c.must("add", "dn: uid=ann,dc=example,dc=com", "objectClass: inetOrgPerson", "uid: ann", "cn: Ann", "sn: Ann", "userPassword: a")
+	c.setRules(&datadriven.TestData{Input: "bind: allow everyone to bind\nuse: allow everyone to use *\nphones: allow users to show mail\nboss: allow \"uid=ann,dc=example,dc=com\" to manage in \"uid=ann,dc=example,dc=com\""})
+	modify := func(name, change string, more ...op.Control) (op.Code, control.AccessDiff) {
+		t.Helper()
+		var out answers
+		c.s.Serve(t.Context(), &op.Message{ID: 9, Request: &op.Modify{Name: name, Changes: changes(lines(change))}, Controls: append(more, op.Control{OID: control.OIDAccessDiff, Critical: true})}, &out)
+		var diff control.AccessDiff
+		if x := out.done.Control(control.OIDAccessDiff); x != nil {
+			var err error
+			if diff, err = control.ParseAccessDiff(x.Value); err != nil {
+				t.Fatal(err)
+			}
+		} else if out.done.Code == op.Success {
+			t.Errorf("%s: no control", change)
+		}
+		return out.done.Code, diff
+	}
+	gains := func(diff control.AccessDiff) bool {
+		return len(diff) == 1 && diff[0].Gained && strings.HasPrefix(diff[0].Rights[0], "show telephoneNumber") && strings.Contains(strings.Join(diff[0].Where, " "), "users")
+	}
+	for range 2 { // nothing was changed
+		if code, diff := modify("cn=config", "add accessRule: more: allow users to show telephoneNumber", op.Control{OID: control.OIDNoOp}); code != op.NoOperation || !gains(diff) {
+			t.Errorf("%d %v", code, diff)
+		}
+	}
+	if code, diff := modify("cn=config", "add accessRule: more: allow users to show telephoneNumber"); code != op.Success || !gains(diff) {
+		t.Errorf("%d %v", code, diff)
+	}
+	if code, diff := modify("cn=config", "add accessRule: again: allow users to show telephoneNumber"); code != op.Success || len(diff) != 0 {
+		t.Errorf("%d %v", code, diff)
+	}
+	c.must("modify", "dn: dc=example,dc=com", "add accessRule: own: allow self to show sn")
+	find := func() string {
+		return c.do("search", "base: dc=example,dc=com", "scope: sub", "attrs: accessRule", "filter: (accessRule=*)")
+	}
+	if out := find(); !strings.HasPrefix(out, "dn: dc=example") || !strings.Contains(out, "own: allow self to show sn") || strings.Contains(out, "uid=ann") {
+		t.Errorf("the entries with rules: %s", out)
+	}
+	c.must("bind", "dn: uid=ann,dc=example,dc=com", "password: a")
+	if out := find(); strings.Contains(out, "dn:") {
+		t.Errorf("ann finds %s", out)
+	}
+	if code, diff := modify("uid=ann,dc=example,dc=com", "add accessRule: own: allow self to show sn"); code != op.InsufficientAccessRights || diff != nil {
+		t.Errorf("%d %v", code, diff)
+	}
 }

@@ -209,6 +209,7 @@ func pairControls(token []byte) []pairControl {
 		{control.OIDToken, token, nil},
 		{control.OIDTransaction, nil, logged(`"transaction":`)},
 		{control.OIDExplain, []byte("run"), answered(control.OIDExplain)},
+		{control.OIDAccessDiff, nil, nil},
 		{control.OIDBranch, []byte("b"), logged(`"branch":"b"`)},
 	}
 }

@@ -43,7 +43,10 @@ func newPair(t *testing.T) (*directory.Directory, *directory.Session) {
 
 func TestMonitor(t *testing.T) {
 	d, s := newPair(t)
-	all, done := changesOf(t, s, "cn=monitor", op.WholeSubtree, "(objectClass=*)", "objectClass clusterNewest slotOwner slotState slotNote")
+	if _, err := directory.PartitionOf(d).DB.Checkpoint(t.Context(), "then"); err != nil {
+		t.Fatal(err)
+	}
+	all, done := changesOf(t, s, "cn=monitor", op.WholeSubtree, "(objectClass=*)", "objectClass clusterNewest clusterCheckpoint slotOwner slotState slotNote")
 	if done.Code != op.Success {
 		t.Fatal(&done.Result)
 	}
@@ -56,6 +59,7 @@ dn: cn=cluster,cn=monitor
 objectClass: top
 objectClass: monitorCluster
 clusterNewest: REVISION
+clusterCheckpoint: REVISION then
 
 dn: cn=slot 1,cn=cluster,cn=monitor
 objectClass: top

@@ -13,7 +13,10 @@ import (
 
 // A Client runs operations in a session, as a client of LDAP would, and waits for their results.
 // The session decides who may do what. Clients run one operation at a time.
-type Client struct{ Session *directory.Session }
+type Client struct {
+	Session *directory.Session
+	Trace   func(*op.Message, op.Sink) op.Sink // for tests: sees each message before it is served; nil: nobody does
+}
 
 // An Answer receives what precedes the result of an operation. Any of its functions may be nil. An
 // entry is valid until Entry returns. An error of a function ends the operation.
@@ -26,7 +29,12 @@ type Answer struct {
 // Do runs an operation. If its result is no success, the error is a *op.Result.
 func (c Client) Do(ctx context.Context, r op.Request, a Answer, controls ...op.Control) (*op.Response, error) {
 	s := &sink{answer: a}
-	c.Session.Serve(ctx, &op.Message{ID: number.Add(1) & math.MaxInt32, Request: r, Controls: controls}, s)
+	m := &op.Message{ID: number.Add(1) & math.MaxInt32, Request: r, Controls: controls}
+	var to op.Sink = s
+	if c.Trace != nil {
+		to = c.Trace(m, s)
+	}
+	c.Session.Serve(ctx, m, to)
 	switch {
 	case s.err != nil:
 		return nil, s.err

@@ -174,6 +174,12 @@ func writeEntry(w io.Writer, name dn.DN) {
 	line(name[0][0].Type, name[0][0].Value)
 }
 
+// noConsole is what a configuration without a console says of it.
+const noConsole = `# Pages for a browser, with the certificate above (docs/console.md): remove the # of the next lines, and restart.
+#console:
+#  listen: https://0.0.0.0:8443
+`
+
 // configure writes the configuration.
 func (k *maker) configure(context.Context) error {
 	var b strings.Builder
@@ -192,6 +198,8 @@ func (k *maker) configure(context.Context) error {
 	}
 	if k.console != "" {
 		fmt.Fprintf(&b, "console:\n  listen: %s\n", yamlText(k.console))
+	} else {
+		b.WriteString(noConsole)
 	}
 	if err := k.write(k.file, 0o644, []byte(b.String())); err != nil {
 		return err

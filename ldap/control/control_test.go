@@ -39,6 +39,7 @@ var parsers = map[string]func([]byte) (any, error){
 	"ParseEffectiveRights":      untyped(control.ParseEffectiveRights),
 	"ParseExplain":              untyped(control.ParseExplain),
 	"ParseExplained":            untyped(control.ParseExplained),
+	"ParseAccessDiff":           untyped(control.ParseAccessDiff),
 	"ParseRestore":              untyped(control.ParseRestore),
 	"ParseRestored":             untyped(control.ParseRestored),
 	"ParseDiff":                 untyped(control.ParseDiff),
@@ -141,6 +142,8 @@ var examples = []example{
 	{"ParseExplained", "\x30\x1a\x04\x02p\n\x02\x01\x03\x02\x01\x00\x30\x07\x04\x05cn go\x02\x01\x00\x02\x02\x01\x2c", control.Explained{
 		Plan: "p\n", Candidates: 3, Indexes: []string{"cn go"}, Microseconds: 300}},
 
+	{"ParseAccessDiff", "\x30\x12\x30\x10\x01\x01\xff\x30\x05\x04\x03see\x30\x04\x04\x02us", control.AccessDiff{{Gained: true, Rights: []string{"see"}, Where: []string{"us"}}}},
+	{"ParseAccessDiff", "\x30\x00", control.AccessDiff(nil)},
 	{"ParseRestore", "\x30\x11\x04\x03o=x\x04\x04then\x01\x01\xff\x01\x01\x00", control.Restore{Name: "o=x", Moment: "then", Subtree: true}},
 	{"ParseRestored", "\x30\x15\x02\x01\x03\x04\x01r\x02\x01\x01\x30\x05\x04\x03o=x\x30\x00\x02\x01\x02", control.Restored{
 		Changes: 3, Revision: "r", Kept: 1, Erased: 2, Lost: []string{"o=x"}, Unnamed: []string{}}},
@@ -267,6 +270,8 @@ func TestEncode(t *testing.T) {
 		{control.PasswordModifyResult{Generated: []byte("new")}, "\x30\x05\x80\x03new"},
 		{control.Explained{Plan: "p\n", Candidates: 3, Indexes: []string{"cn go"}, Microseconds: 300},
 			"\x30\x1a\x04\x02p\n\x02\x01\x03\x02\x01\x00\x30\x07\x04\x05cn go\x02\x01\x00\x02\x02\x01\x2c"},
+		{control.AccessDiff{{Gained: true, Rights: []string{"see"}, Where: []string{"us"}}}, "\x30\x12\x30\x10\x01\x01\xff\x30\x05\x04\x03see\x30\x04\x04\x02us"},
+		{control.AccessDiff(nil), "\x30\x00"},
 		{control.Restore{Name: "o=x", Moment: "then", Subtree: true}, "\x30\x11\x04\x03o=x\x04\x04then\x01\x01\xff\x01\x01\x00"},
 		{control.Restored{Changes: 3, Revision: "r", Kept: 1, Erased: 2, Lost: []string{"o=x"}},
 			"\x30\x15\x02\x01\x03\x04\x01r\x02\x01\x01\x30\x05\x04\x03o=x\x30\x00\x02\x01\x02"},

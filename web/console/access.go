@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -20,6 +21,15 @@ type accessPage struct {
 	Asked                       bool
 	Rights                      []right // by attribute; the first is of the entry
 	More                        bool    // there are more places
+	Edit                        *rulesForm
+}
+
+// A rulesForm is the form that changes the rules of an entry.
+type rulesForm struct {
+	DN, Was, Text, Error string
+	Checked              bool // the rules of the form can be saved
+	Diff                 control.AccessDiff
+	Unknown              string // why there is no difference; "": there is one
 }
 
 // A ruledEntry is an entry that has rules.
@@ -45,10 +55,112 @@ func showAccess(v *visit) error {
 			return err
 		}
 	}
+	if at := strings.TrimSpace(q.Get("edit")); at != "" {
+		rules, err := v.rulesAt(at)
+		if err != nil {
+			return err
+		}
+		p.Edit = &rulesForm{DN: at, Was: rules, Text: rules}
+	}
+	return v.access(p)
+}
+
+func (v *visit) access(p *accessPage) error {
 	if err := v.rules(p); err != nil {
 		return err
 	}
 	return v.render("access", "Access", p)
+}
+
+// rulesAt returns the rules of an entry, with an empty line between them.
+func (v *door) rulesAt(name string) (string, error) {
+	e, err := v.base(name, "accessRule")
+	if err != nil {
+		return "", err
+	}
+	return strings.Join(e.Strings("accessRule"), "\n\n"), nil
+}
+
+// rulesOf returns the rules of a text. A line that begins with white space goes on with the one before it, and lines that
+// begin with # are left out, as in the files of ldapd access.
+func rulesOf(text string) (all []string) {
+	for line := range strings.Lines(text) {
+		rule := strings.TrimSpace(line)
+		switch {
+		case rule == "" || strings.HasPrefix(rule, "#"):
+		case len(all) > 0 && strings.TrimLeft(line, " \t") != line:
+			all[len(all)-1] += " " + rule
+		default:
+			all = append(all, rule)
+		}
+	}
+	return all
+}
+
+// without returns the rules of a list that another one lacks.
+func without(rules, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return slices.Contains(others, r) })
+}
+
+// changeRules changes the rules of an entry, by what differs from those that the form was made from, or shows who would
+// gain and lose what.
+func changeRules(v *visit) error {
+	if err := v.r.ParseForm(); err != nil {
+		return err
+	}
+	f := v.r.PostForm
+	v.At = ""
+	x := &rulesForm{DN: strings.TrimSpace(f.Get("edit")), Was: f.Get("was"), Text: strings.ReplaceAll(f.Get("rules"), "\r\n", "\n")}
+	now, err := v.rulesAt(x.DN)
+	if err != nil {
+		return err
+	}
+	was, is := rulesOf(x.Was), rulesOf(x.Text)
+	gone, added := without(was, is), without(is, was)
+	change := &op.Modify{Name: x.DN}
+	for _, c := range []op.Modification{op.Change(op.ModDelete, "accessRule", gone...), op.Change(op.ModAdd, "accessRule", added...)} {
+		if len(c.Values) > 0 {
+			change.Changes = append(change.Changes, c)
+		}
+	}
+	switch {
+	case len(change.Changes) == 0:
+		x.Error = "These are the rules as they were: nothing is different."
+	case !slices.Equal(rulesOf(now), was):
+		x.Was, x.Text = now, strings.Join(append(without(rulesOf(now), gone), without(added, rulesOf(now))...), "\n\n")
+		x.Error = "Somebody has changed these rules since you opened the form, so nothing was saved. Below are the rules as they are now, with your changes. Look at them, and save again."
+		v.answer(http.StatusConflict)
+	case f.Has("preview"):
+		err = v.preview(x, change)
+	default:
+		if err = v.confirm(f.Get("password")); err == nil {
+			if _, err = v.do(change); err == nil {
+				return v.redirect("/access?done=rules")
+			}
+		}
+	}
+	if err != nil && !v.problem(err, &x.Error) {
+		return err
+	}
+	return v.access(&accessPage{Edit: x})
+}
+
+// preview finds out whether rules can be saved, and who would gain and lose what.
+func (v *visit) preview(x *rulesForm, change *op.Modify) error {
+	noOp := op.Control{OID: control.OIDNoOp, Critical: true}
+	done, err := v.do(change, noOp, op.Control{OID: control.OIDAccessDiff, Critical: true})
+	var result *op.Result
+	if errors.As(err, &result) && result.Code == op.InsufficientAccessRights { // perhaps they may be saved nevertheless
+		x.Unknown = explain(result)
+		err = v.try(change)
+	} else if errors.As(err, &result) && result.Code == op.NoOperation {
+		err = nil
+		if c := done.Control(control.OIDAccessDiff); c != nil {
+			x.Diff, err = control.ParseAccessDiff(c.Value)
+		}
+	}
+	x.Checked = err == nil
+	return err
 }
 
 // rules adds the rules that the requester may be shown.

@@ -32,6 +32,7 @@ var usuals = []usual{
 // An addPage is the data of the form that adds an entry, or of the choice before it.
 type addPage struct {
 	Parent  string
+	Under   *pick // of the parent
 	Usual   []usual
 	Classes []*schema.ObjectClass // structural ones
 	Chosen  bool
@@ -130,7 +131,17 @@ func (v *door) newFields(x *shape, classes, with []string, like *Entry) (fields 
 
 // addForm shows the form of a new entry.
 func (v *visit) addForm(p *addPage, fields []*Field, classes []string) error {
-	p.Chosen, p.Groups, p.All = true, groupsOfFields(fields), v.schema().Classes()
+	p.Chosen, p.All = true, v.schema().Classes()
+	if p.Under == nil {
+		p.Under = &pick{Param: "parent", Text: p.Parent}
+	}
+	var err error
+	if p.Groups, err = v.groupsOfFields(fields); err == nil {
+		err = v.find(p.Under)
+	}
+	if err != nil {
+		return err
+	}
 	x := shapeOf(v.schema(), classes)
 	for _, f := range fields {
 		if f.Type.Secret() {
@@ -176,7 +187,8 @@ func add(v *visit) error {
 		return err
 	}
 	form := v.r.PostForm
-	p := &addPage{Parent: strings.TrimSpace(form.Get("parent")), Naming: form.Get("naming")}
+	p := &addPage{Under: v.picked("parent"), Naming: form.Get("naming")}
+	p.Parent = p.Under.Text
 	var classes []string
 	for _, f := range fields {
 		if isCalled(f.Type, "objectClass") && f.new() != nil {
@@ -199,6 +211,9 @@ func add(v *visit) error {
 				fields = append(fields, f)
 			}
 		}
+		return v.addForm(p, fields, classes)
+	}
+	if form.Has("find") {
 		return v.addForm(p, fields, classes)
 	}
 	request := &op.Add{Attributes: nil}

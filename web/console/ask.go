@@ -299,6 +299,10 @@ func isMany(t *schema.AttributeType) bool {
 	return !t.SingleValue && t.Usage == schema.UserApplications && (t.NamesEntries() || isCalled(t, "memberUid"))
 }
 
+// paged reports whether the values of an attribute are changed on a page of their own, because they are too many for
+// the form of the entry.
+func (e *Entry) paged(t *schema.AttributeType) bool { return isMany(t) && len(e.all(t)) > 10 }
+
 // A shape is what the object classes of an entry require and allow.
 type shape struct {
 	classes    []*schema.ObjectClass // with their superclasses

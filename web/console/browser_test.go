@@ -161,8 +161,8 @@ var looks = []struct {
 
 const allRules = `{type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}`
 
-// look looks at a page.
-func (b *tab) look(address, name string) {
+// look looks at a page, and at what a script does there.
+func (b *tab) look(address, name, script, selector string) {
 	b.t.Helper()
 	for i, l := range looks {
 		if *screenshots == "" && i == 2 {
@@ -175,6 +175,7 @@ func (b *tab) look(address, name string) {
 				b.t.Errorf("%s: %v", address, err)
 				return
 			}
+			b.act(script, selector)
 		}
 		wrong, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](fmt.Sprintf(inspect, l.rules), chromedp.EvalAwaitPromise))
 		b.must(err)
@@ -185,6 +186,31 @@ func (b *tab) look(address, name string) {
 			b.shoot(fmt.Sprintf("%s-%d-%s", name, l.width, l.scheme))
 		}
 	}
+}
+
+// acted are pages with something done on them: a script, and what is then shown.
+var acted = []struct{ address, script, selector string }{
+	{dnLink(jdoe), `document.querySelector("form.time summary").click()`, "input.when"},
+	{"/add?kind=group&parent=" + url.QueryEscape("groups"), `document.querySelector("button[value=parent]").click()`, ".choices"},
+	{"/access?edit=cn%3Dconfig", `document.getElementById("rules-text").value += "\nrooms: allow everyone to read roomNumber"; document.querySelector("[name=preview]").click()`, ".diff li"},
+	{"/access?edit=cn%3Dconfig", `document.getElementById("rules-text").value = "rooms: alow everyone to read roomNumber"; document.querySelector("[name=preview]").click()`, ".problem"},
+}
+
+// act does something on a page and waits for what is then shown.
+func (b *tab) act(script, selector string) {
+	b.t.Helper()
+	if script == "" {
+		return
+	}
+	_, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](script+`; ""`))
+	b.must(err)
+	for range 100 {
+		if there, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](fmt.Sprintf("document.readyState == 'complete' && !!document.querySelector(%q)", selector))); err == nil && there {
+			return
+		}
+		time.Sleep(50 * time.Millisecond) // the next page, or a part of this one, is on its way
+	}
+	b.t.Errorf("%s leads to no %s", script, selector)
 }
 
 func (b *tab) shoot(name string) {
@@ -243,7 +269,8 @@ func addresses(evil string) (all []string) {
 		"/search?q=alert&columns=cn,description,labeledURI,title", "/add?kind=person&parent="+q(people), "/add?kind=group", "/add?class=device", "/add?like="+q("dn:"+evil),
 		"/schema?name=inetOrgPerson", "/schema?name=member", "/schema?find=nothing-at-all", "/schema?name=nothing", "/views?view="+q("cn=by-department,cn=views"), "/views?view="+q("cn=phonebook,cn=views"),
 		"/entry/"+url.PathEscape("dn:ou=none,dc=example,dc=com"), dnLink("cn=crowd,ou=groups,dc=example,dc=com")+"/values/member?find=an", dnLink("cn=by-department,cn=views"), dnLink("ou=many,dc=example,dc=com"), dnLink("cn=crowd,ou=groups,dc=example,dc=com"),
-		dnLink(jdoe)+"?at=AT", "/me?at=AT", dnLink("ou=many,dc=example,dc=com")+"/delete", "/?at=AT",
+		dnLink(jdoe)+"?at=AT", "/me?at=AT", "/moments?to="+q(dnLink(jdoe)), "/access?edit=cn%3Dconfig", "/access?as="+q(jdoe)+"&name="+q("uid=asantos,"+people), "/search?format=run&q="+q("(uid=jdoe)"),
+		"/diff?from=1h&to=now", "/restore?moment=now&name="+q(jdoe), dnLink("ou=many,dc=example,dc=com")+"/delete", "/?at=AT",
 	)
 	gets := []string{}
 	for pattern := range console.Routes {
@@ -292,19 +319,23 @@ func TestPages(t *testing.T) {
 	evil := s.rich()
 	moment := url.QueryEscape(time.Now().UTC().Format(time.RFC3339Nano))
 	type errand struct {
-		who, address string
-		n            int
+		who, address     string
+		n                int
+		script, selector string
 	}
 	all := addresses(evil)
 	var errands []errand
 	for _, a := range all {
-		errands = append(errands, errand{"admin", strings.Replace(a, "at=AT", "at="+moment, 1), len(errands)})
+		errands = append(errands, errand{who: "admin", address: strings.Replace(a, "at=AT", "at="+moment, 1), n: len(errands)})
 	}
 	for _, a := range []string{"/me", "/me/code", "/tree", "/search", dnLink(jdoe), dnLink(jdoe) + "/edit", "/servers", "/views"} {
-		errands = append(errands, errand{"jdoe", a, len(errands)})
+		errands = append(errands, errand{who: "jdoe", address: a, n: len(errands)})
 	}
 	for _, a := range []string{"/login", "/login?done=out", "/tree", dnLink(jdoe)} {
-		errands = append(errands, errand{"nobody", a, len(errands)})
+		errands = append(errands, errand{who: "nobody", address: a, n: len(errands)})
+	}
+	for _, a := range acted {
+		errands = append(errands, errand{"admin", a.address, len(errands), a.script, a.selector})
 	}
 	visitors := map[string]*visitor{"admin": s.logged(admin, "secret"), "jdoe": s.logged(jdoe, "opensesame"), "nobody": s.visitor()}
 	queue := make(chan errand, len(errands))
@@ -334,7 +365,7 @@ func TestPages(t *testing.T) {
 					who = e.who
 					b.as(visitors[who])
 				}
-				b.look(e.address, slug(e.n, e.who, e.address))
+				b.look(e.address, slug(e.n, e.who, e.address), e.script, e.selector)
 			}
 		})
 	}

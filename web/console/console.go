@@ -41,6 +41,7 @@ type Console struct {
 	pages  map[string]*template.Template
 
 	samples samples // of the page of operations
+	trace   func(*op.Message, op.Sink) op.Sink
 }
 
 // An asset is an embedded file that browsers ask for.
@@ -148,6 +149,9 @@ func routes() map[string]func(*visit) error {
 		"POST /me/check":                 checkPassword,
 		"GET /me/code":                   showCode,
 		"POST /me/code":                  changeCode,
+		"GET /moments":                   showMoments,
+		"GET /names":                     showNames,
+		"POST /access":                   changeRules,
 		"GET /schema":                    showSchema,
 		"GET /servers":                   showServers,
 		"GET /views":                     showViews,
@@ -235,7 +239,7 @@ func (c *Console) page(show func(*visit) error) http.Handler {
 		}
 		defer session.Close()
 		q := r.URL.Query()
-		here := door{place{r, strings.TrimSpace(q.Get("at"))}, c, session, web.Client{Session: session}, session.Name()}
+		here := door{place{r, strings.TrimSpace(q.Get("at"))}, c, session, web.Client{Session: session, Trace: c.trace}, session.Name()}
 		v := &visit{door: here, w: w, Over: over, Notice: notices[q.Get("done")]}
 		if err := show(v); err != nil {
 			v.fail(err)
@@ -251,6 +255,7 @@ var notices = map[string]string{
 	"started": "The job has begun.", "canceled": "The job is being canceled.",
 	"unlocked": "The account is unlocked.", "branch-make": "The branch has been made.", "branch-merge": "The branch has been merged: its changes are visible.",
 	"branch-park": "The branch is parked.", "branch-discard": "The branch and its changes are gone.",
+	"rules": "The rules have been changed, and are in force.", "valueunknown": "The value has been added. No entry that you may see has this name.",
 	"restored": "The entry is as it was then.", "undone": "The change has been undone.",
 	"codes": "From now on, type the code after your password when you log in.", "codesend": "You log in without codes again.",
 }
@@ -274,7 +279,11 @@ func (v *visit) fail(err error) {
 	if v.r.Header.Get("HX-Request") != "" { // htmx puts the answer into a list of the page
 		part = "part"
 	}
-	v.write("error", part, http.StatusText(v.status), text) // an error means that the client is gone
+	title := http.StatusText(v.status)
+	if v.status == http.StatusUnprocessableEntity {
+		title = "Not possible"
+	}
+	v.write("error", part, title, text) // an error means that the client is gone
 }
 
 // problem puts what a page says of an error into text, and the status into the answer. It returns false for an
@@ -431,17 +440,6 @@ func (p *place) Query() url.Values {
 		q.Del(k)
 	}
 	return q
-}
-
-// Moments returns moments to look at.
-func (p *place) Moments() (all []struct{ Name, Value string }) {
-	for _, m := range []struct {
-		name string
-		ago  time.Duration
-	}{{"an hour ago", time.Hour}, {"a day ago", 24 * time.Hour}, {"a week ago", 7 * 24 * time.Hour}} {
-		all = append(all, struct{ Name, Value string }{m.name, time.Now().Add(-m.ago).UTC().Format(time.RFC3339)})
-	}
-	return all
 }
 
 // schema returns the schema in force.

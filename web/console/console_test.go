@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -47,11 +48,12 @@ const (
 // A site is a console with the sample directory, the access rules of the profile staff, and the
 // administrator's client of LDAP operations.
 type site struct {
-	t     testing.TB
-	url   string
-	dir   *directory.Directory
-	part  *partition.Partition
-	admin web.Client
+	t       testing.TB
+	url     string
+	console *console.Console
+	dir     *directory.Directory
+	part    *partition.Partition
+	admin   web.Client
 }
 
 func newSite(t *testing.T) *site {
@@ -96,14 +98,15 @@ func siteIn(t testing.TB, store table.Store, fill func(*partition.Partition) err
 	if err != nil {
 		t.Fatal(err)
 	}
-	console.New(w, d).Register()
+	c := console.New(w, d)
+	c.Register()
 	w.Serve(d)
 	t.Cleanup(func() {
 		w.Close(ctx)
 		d.Close()
 		p.Close(ctx)
 	})
-	s := &site{t: t, url: w.URLs()[0], dir: d, part: p, admin: web.Client{Session: d.NewSession(nil)}}
+	s := &site{t: t, url: w.URLs()[0], console: c, dir: d, part: p, admin: web.Client{Session: d.NewSession(nil)}}
 	s.ldap(s.admin, &op.Bind{Version: 3, Name: admin, Password: []byte("secret")})
 	f, err := os.Open("../../testdata/ldif/example.ldif")
 	if err != nil {
@@ -363,9 +366,9 @@ func formValues(form *html.Node) url.Values {
 		switch {
 		case n.Type != html.ElementNode || name == "":
 		case n.Data == "input" && attr(n, "type") == "file":
-		case n.Data == "input" && attr(n, "type") == "checkbox":
+		case n.Data == "input" && (attr(n, "type") == "checkbox" || attr(n, "type") == "radio"):
 			if has(n, "checked") {
-				values.Add(name, "on")
+				values.Add(name, cmp.Or(attr(n, "value"), "on"))
 			}
 		case n.Data == "input":
 			values.Add(name, attr(n, "value"))

@@ -86,7 +86,7 @@ func (v *door) fieldsOf(p *editPage, with []string) (fields []*Field) {
 	}
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
-		if a.Type.Operational() || a.Type.NoUserModification || a.Type.Secret() || isMany(a.Type) {
+		if a.Type.Operational() || a.Type.NoUserModification || a.Type.Secret() || e.paged(a.Type) {
 			seen[a.Type] = true
 			continue
 		}
@@ -167,14 +167,17 @@ func (v *visit) edit(p *editPage, fields []*Field) error {
 	if v.At != "" {
 		return errorf(http.StatusUnprocessableEntity, "The past cannot be changed: go back to now.")
 	}
-	p.Groups = groupsOfFields(fields)
+	var err error
+	if p.Groups, err = v.groupsOfFields(fields); err != nil {
+		return err
+	}
 	s := v.schema()
 	x := shapeOf(s, p.Strings("objectClass"))
 	if p.may == nil {
 		p.may = v.mayChange(p.Entry)
 	}
 	for _, t := range s.Attributes() {
-		if rights, known := p.may[t]; (rights || !known) && !t.Secret() && !t.NoUserModification && t.Usage == schema.UserApplications && (x.any || x.allows(t)) && !isMany(t) &&
+		if rights, known := p.may[t]; (rights || !known) && !t.Secret() && !t.NoUserModification && t.Usage == schema.UserApplications && (x.any || x.allows(t)) && !p.paged(t) &&
 			!slices.ContainsFunc(fields, func(f *Field) bool { return f.Type == t && t.SingleValue }) {
 			p.Absent = append(p.Absent, t)
 		}
@@ -208,6 +211,9 @@ func saveEdit(v *visit) error {
 		} else {
 			p.Error = "Choose the attribute to add a value of."
 		}
+		return v.edit(p, fields)
+	}
+	if v.r.PostForm.Has("find") {
 		return v.edit(p, fields)
 	}
 	if !v.check(fields) {
@@ -263,9 +269,10 @@ func (v *visit) complete(e *Entry, fields []*Field) {
 // A movePage is the data of the form that renames an entry.
 type movePage struct {
 	*Entry
-	RDN, Under string
-	Keep       bool // the values of the old name stay
-	Error      string
+	RDN   string
+	Under *pick
+	Keep  bool // the values of the old name stay
+	Error string
 }
 
 func showMove(v *visit) error {
@@ -273,7 +280,7 @@ func showMove(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.render("move", "Rename "+e.Label(), &movePage{Entry: e, RDN: rdnOf(e.DN), Under: e.Parent()})
+	return v.render("move", "Rename "+e.Label(), &movePage{Entry: e, RDN: rdnOf(e.DN), Under: &pick{Param: "under", Text: e.Parent()}})
 }
 
 func rdnOf(name string) string {
@@ -293,19 +300,25 @@ func move(v *visit) error {
 		return err
 	}
 	f := v.r.PostForm
-	p := &movePage{Entry: e, RDN: strings.TrimSpace(f.Get("rdn")), Under: strings.TrimSpace(f.Get("under")), Keep: f.Has("keep")}
+	p := &movePage{Entry: e, RDN: strings.TrimSpace(f.Get("rdn")), Under: v.picked("under"), Keep: f.Has("keep")}
 	r := &op.ModifyDN{Name: e.DN, NewRDN: p.RDN, DeleteOldRDN: !p.Keep}
-	if p.Under != e.Parent() {
-		r.NewSuperior = &p.Under
+	if p.Under.Text != e.Parent() {
+		r.NewSuperior = &p.Under.Text
 	}
-	if _, err = v.do(r); err != nil {
-		if !v.problem(err, &p.Error) {
+	if !f.Has("find") {
+		_, err = v.do(r)
+	}
+	if f.Has("find") || err != nil {
+		if err != nil && !v.problem(err, &p.Error) {
+			return err
+		}
+		if err := v.find(p.Under); err != nil {
 			return err
 		}
 		return v.render("move", "Rename "+e.Label(), p)
 	}
 	if strings.HasPrefix(e.ID(), "dn:") {
-		e.DN = strings.TrimSuffix(p.RDN+","+p.Under, ",")
+		e.DN = strings.TrimSuffix(p.RDN+","+p.Under.Text, ",")
 	}
 	return v.redirect(v.EntryLink(e) + "?done=moved")
 }

@@ -141,6 +141,7 @@ func downloadValue(v *visit) error {
 type valuesPage struct {
 	*Entry
 	Attribute  string
+	Names      bool // its values name entries
 	Values     []*memberValue
 	From, Next int
 	Last       bool
@@ -170,7 +171,7 @@ func (v *visit) valuesOf() (*valuesPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &valuesPage{Entry: e, Attribute: t.Name() + options, From: from, Last: true, Find: strings.TrimSpace(v.r.URL.Query().Get("find"))}
+	p := &valuesPage{Entry: e, Attribute: t.Name() + options, Names: t.NamesEntries(), From: from, Last: true, Find: strings.TrimSpace(v.r.URL.Query().Get("find"))}
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
 		rest, bounds, ok := strings.Cut(a.Options, ";range=")
@@ -194,26 +195,19 @@ func (v *visit) lookUp(p *valuesPage) error {
 		return nil
 	}
 	t, _ := v.schema().Describe(p.Attribute)
-	var texts []string
-	if t.NamesEntries() {
-		f, err := v.searchNamed(&op.Search{Scope: op.WholeSubtree, Attributes: summary}, p.Find, 20, "")
-		if strings.Contains(p.Find, "=") {
-			if e, e2 := v.base(p.Find, summary...); e2 == nil {
-				f, err = &found{Entries: []*Entry{e}}, nil
-			}
-		}
-		if err != nil {
+	texts := []string{p.Find}
+	if p.Names {
+		found := &pick{Text: p.Find, Asked: true}
+		if err := v.find(found); err != nil {
 			return err
 		}
-		for _, e := range f.Entries {
+		p.Candidates = found.Found
+		if len(found.Found) > 0 || !strings.Contains(p.Find, "=") {
+			texts = nil
+		}
+		for _, e := range found.Found {
 			texts = append(texts, e.DN)
 		}
-		p.Candidates = f.Entries
-		if strings.Contains(p.Find, "=") && len(texts) == 0 {
-			texts = []string{p.Find}
-		}
-	} else {
-		texts = []string{p.Find}
 	}
 	for _, text := range texts {
 		r := &op.Compare{Name: p.DN, Description: p.Attribute, Value: []byte(text)}
@@ -256,6 +250,15 @@ func changeValues(v *visit) error {
 	changes := []op.Modification{op.Change(kind, p.Attribute, value)}
 	if _, err := v.do(&op.Modify{Name: p.DN, Changes: changes}); err != nil {
 		return err
+	}
+	if kind == op.ModAdd && p.Names {
+		named := &pick{Text: value}
+		if err := v.find(named); err != nil {
+			return err
+		}
+		if named.Unknown {
+			done = "valueunknown"
+		}
 	}
 	return v.redirect(v.ValuesLink(p.Entry, p.Attribute) + "?done=" + done)
 }

@@ -37,6 +37,7 @@ type Field struct {
 	Wrong   string // what is wrong with it
 	Shown   *Value // of a file
 	List    string // the id of the list of hints for it
+	Pick    *pick  // nil: it is no name of an entry
 
 	file []byte // what was uploaded
 }
@@ -73,7 +74,7 @@ func inputOf(t *schema.AttributeType, value string) string {
 
 // hints say what a value must be like, by syntax.
 var hints = map[string]string{
-	syntaxInteger: "a number", syntaxTime: "such as 20261128120000Z", syntaxDN: "the name of an entry, such as uid=ann,ou=people,dc=example,dc=com",
+	syntaxInteger: "a number", syntaxTime: "such as 20261128120000Z", syntaxDN: "the name of an entry, or a part of it to find it",
 	syntaxPostal: "one line each", syntaxOID: "a name of the schema or an OID",
 }
 
@@ -82,6 +83,9 @@ func newField(t *schema.AttributeType, options string, value []byte) *Field {
 	f := &Field{Type: t, Name: t.SentName() + options, Options: strings.TrimPrefix(options, ";"), Hint: hints[t.Syntax.OID], Input: inputOf(t, string(value))}
 	if isCalled(t, "objectClass") {
 		f.List, f.Hint = "classes", ""
+	}
+	if t.Syntax.OID == syntaxDN && f.Input == "line" {
+		f.Pick = &pick{}
 	}
 	if value == nil {
 		return f
@@ -153,6 +157,12 @@ func (v *visit) readField(id string) (*Field, error) {
 	}
 	if form.Has("n" + id) { // else the value is shown, but stays
 		f.Text = strings.ReplaceAll(form.Get("n"+id), "\r\n", "\n")
+	}
+	if f.Pick != nil && form.Has("n"+id) {
+		f.Pick = v.picked("n" + id)
+		if f.Pick.Text != strings.TrimSpace(f.Text) { // it was chosen
+			f.Text = f.Pick.Text
+		}
 	}
 	if f.Input == "file" && v.r.MultipartForm != nil {
 		if uploads := v.r.MultipartForm.File["f"+id]; len(uploads) > 0 && uploads[0].Size > 0 {
@@ -255,11 +265,18 @@ func collect(changes []op.Modification, kind op.ModKind, description string, val
 	return append(changes, op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: description, Values: [][]byte{value}}})
 }
 
-// groupsOfFields groups fields by attribute, those that an entry must have first. It numbers the fields.
-func groupsOfFields(fields []*Field) (groups []*Group) {
+// groupsOfFields groups fields by attribute, those that an entry must have first. It numbers the fields, and looks for the
+// entries that they name.
+func (v *door) groupsOfFields(fields []*Field) (groups []*Group, err error) {
 	byType := map[*schema.AttributeType]*Group{}
 	for n, f := range fields {
 		f.N = n
+		if f.Pick != nil {
+			f.Pick.Param, f.Pick.Text = "n"+strconv.Itoa(n), f.Text
+			if n < rows && err == nil {
+				err = v.find(f.Pick)
+			}
+		}
 		g := byType[f.Type]
 		if g == nil {
 			g = &Group{Name: f.Type.Name(), Desc: f.Type.Desc, Must: f.Must}
@@ -268,7 +285,7 @@ func groupsOfFields(fields []*Field) (groups []*Group) {
 		}
 		g.Fields = append(g.Fields, f)
 	}
-	return groups
+	return groups, err
 }
 
 // Hex returns the beginning of an old value, for the field of a file.

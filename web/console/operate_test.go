@@ -154,3 +154,76 @@ func TestOperatingRights(t *testing.T) {
 		}
 	}
 }
+
+// TestRules edits the rules of the directory with what they change beside them.
+func TestRules(t *testing.T) {
+	s := newSite(t)
+	const staff = "cn=config"
+	rules := func() string {
+		found := s.ldap(s.admin, &op.Search{Base: staff, Filter: filter.MustParse("(objectClass=*)"), Attributes: []string{"accessRule"}})
+		return strings.Join(found, "")
+	}
+	before := rules()
+	v := s.logged(admin, "secret")
+	edit := func() string {
+		v.get("/access")
+		v.follow("Edit")
+		return formValues(nodes(v.doc, "form")[3]).Get("rules")
+	}
+	var text string
+	v.task("add a rule", func() {
+		text = edit()
+		v.submit("Preview", "rules", text+"\r\nrooms: allow everyone\r\n  to read roomNumber\r\n")
+		v.shows("These rules can be saved", "+ gains", "roomNumber")
+		if rules() != before {
+			t.Error("a preview has changed the rules")
+		}
+		v.submit("Save")
+		v.shows("The rules have been changed", "rooms")
+	})
+	if now := rules(); !strings.Contains(now, "rooms: allow everyone to read roomNumber") {
+		t.Errorf("the rules are %s", now)
+	}
+	v.task("mean the same", func() {
+		text = edit()
+		v.submit("Preview", "rules", text+"\nagain: allow everyone to read roomNumber")
+		v.shows("they mean the same")
+	})
+	v.task("mistakes", func() {
+		v.submit("Preview", "rules", text+"\nagain: allow everyone to raed roomNumber")
+		v.shows("raed")
+		if got := formValues(nodes(v.doc, "form")[3]).Get("rules"); v.status < 400 || !strings.Contains(got, "raed") {
+			t.Errorf("%d, typed: %s", v.status, got)
+		}
+	})
+	v.task("somebody else changes them", func() {
+		text = edit()
+		s.ldap(s.admin, &op.Modify{Name: staff, Changes: []op.Modification{op.Change(op.ModAdd, "accessRule", "theirs: allow everyone to read roomNumber")}})
+		v.submit("Save", "rules", text+"\nmine: allow everyone to read roomNumber")
+		v.shows("Somebody has changed these rules")
+		if v.status != http.StatusConflict || strings.Contains(rules(), "mine:") {
+			t.Errorf("%d, saved: %s", v.status, rules())
+		}
+		v.submit("Save")
+	})
+	if now := rules(); !strings.Contains(now, "mine:") || !strings.Contains(now, "theirs:") {
+		t.Errorf("the rules are %s", now)
+	}
+	v.task("rules of an entry", func() {
+		v.get("/access")
+		for _, f := range nodes(v.doc, "form") {
+			if paramOf(f, "edit") != "" {
+				v.post(f, nodes(f, "button")[0], []string{"edit", people})
+				break
+			}
+		}
+		v.submit("Save", "rules", "boss: allow its manager to write title")
+		v.shows("The rules have been changed", "boss")
+	})
+	v = s.logged(jdoe, "opensesame")
+	v.get("/access?edit=" + url.QueryEscape(people))
+	v.submit("Save", "rules", "boss: allow everyone to manage")
+	if v.status != http.StatusForbidden && v.status != http.StatusUnprocessableEntity || !strings.Contains(v.text, "allow everyone to manage") {
+		t.Errorf("jdoe: %d %s", v.status, v.page())
+	}
+}

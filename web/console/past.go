@@ -174,6 +174,9 @@ func momentText(text string) string {
 	if r, err := revision.Parse(text); err == nil {
 		return r.Time().Format(clock + ".000")
 	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t.UTC().Format(clock)
+	}
 	return cmp.Or(text, "now")
 }
 
@@ -527,6 +530,9 @@ func restore(v *visit) error {
 				return v.redirect(link("/entry/"+pathOf("dn:"+done.Name), "done", "restored"))
 			}
 		}
+	}
+	if refused == nil && r.Name == "" && r.Moment == "" {
+		return v.render("restore", "Restore", &restorePage{})
 	}
 	r.DryRun = true
 	p, err := v.restoration(r)

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
 // Prepare turns a client's filter into a filter that can run on the state that the
@@ -139,8 +140,8 @@ func resolveFilter(req *request.Request, f filter.Filter) filter.Resolved {
 
 // lookUp replaces the tests that it can answer only by looking up other entries or names. An
 // equality test of entryDN, which is not a stored attribute, becomes a test of the entryUUID of
-// the entry with that name. A member-in-chain test becomes the filter that chainTest returns.
-// All other tests stay unchanged.
+// the entry with that name. A member-in-chain test becomes the filter that chainTest returns, and
+// a presence test of accessRule what ruledTest returns. All other tests stay unchanged.
 func lookUp(ctx context.Context, req *request.Request, f filter.Filter) (filter.Filter, error) {
 	if !needsLookUp(f) {
 		return f, nil
@@ -150,6 +151,8 @@ func lookUp(ctx context.Context, req *request.Request, f filter.Filter) (filter.
 		return nameTest(ctx, req, f)
 	case *filter.Extensible:
 		return chainTest(ctx, req, f)
+	case *filter.Present:
+		return ruledTest(req, f), nil
 	case *filter.Not:
 		part, err := lookUp(ctx, req, f.Filter)
 		return &filter.Not{Filter: part}, err
@@ -179,6 +182,9 @@ func lookUpAll(ctx context.Context, req *request.Request, parts []filter.Filter)
 func needsLookUp(f filter.Filter) bool { return AnyPart(f, isLookedUp) }
 
 func isLookedUp(f filter.Filter) bool {
+	if p, ok := f.(*filter.Present); ok {
+		return strings.EqualFold(p.Attribute, "accessRule")
+	}
 	e, ok := f.(*filter.Equal)
 	return ok && (strings.EqualFold(e.Attribute, "entryDN") || e.Attribute == "1.3.6.1.1.20") || IsChain(f)
 }
@@ -209,4 +215,19 @@ func nameTest(ctx context.Context, req *request.Request, f *filter.Equal) (filte
 		return nil, err
 	}
 	return filter.EqualTo("entryUUID", at.ID.String()), nil
+}
+
+// ruledTest returns the filter of the entries that have access rules, which are stored elsewhere. Only who manages the
+// whole directory may find them.
+func ruledTest(req *request.Request, f *filter.Present) filter.Filter {
+	if req.IsPast() || !req.Judge.Everywhere().Manages() {
+		return f
+	}
+	places := filter.Or{}
+	for _, r := range req.Snapshot.Catalog.Access.Rules {
+		if id := r.Place.String(); r.Place != entry.Root && !slices.ContainsFunc(places, func(o filter.Filter) bool { return string(o.(*filter.Equal).Value) == id }) {
+			places = append(places, filter.EqualTo("entryUUID", id))
+		}
+	}
+	return places
 }

@@ -41,6 +41,7 @@ type Controls struct {
 	Token             bool               // the client requests a token
 	Rights            *control.EffectiveRights
 	Explain           *control.Explain
+	AccessDiff        bool           // the client wants to know who gains and loses what
 	Transaction       *string        // the identifier of the transaction that the update belongs to
 	Branch            *string        // the branch that the operation is in
 	atLeast           table.Revision // the commit that the read must show
@@ -91,6 +92,7 @@ var supported = []servedControl{
 	{control.OIDToken, "token", withSearch | withCompare | updates | withPasswordModify | withEndTransaction, takeToken},
 	{control.OIDTransaction, "transaction specification", updates | withPasswordModify, takeTransaction},
 	{control.OIDExplain, "explain", withSearch, takeExplain},
+	{control.OIDAccessDiff, "access diff", withModify, flag(func(c *Controls) *bool { return &c.AccessDiff })},
 	{control.OIDBranch, "branch", withSearch | withCompare | updates | withPasswordModify, takeBranch},
 }
 

@@ -47,7 +47,11 @@ func (theMonitor) Search(ctx context.Context, req *request.Request, name dn.DN, 
 		if err != nil {
 			return err
 		}
-		return l.offerBelow(ctx, name, append(monitored(req, c), kept...))
+		checkpoints, err := req.Server.Part.DB.Checkpoints(ctx)
+		if err != nil {
+			return err
+		}
+		return l.offerBelow(ctx, name, append(monitored(req, c, checkpoints), kept...))
 	})
 }
 
@@ -58,9 +62,14 @@ func monitorTop(req *request.Request) *Entry {
 
 // monitored returns the entries that show this server's counters, and the entries that show the
 // published data.
-func monitored(req *request.Request, c *txn.Cluster) []*Entry {
+func monitored(req *request.Request, c *txn.Cluster, checkpoints []txn.Checkpoint) []*Entry {
 	cluster := newEntry(req, clusterName, "monitorCluster", "cn", "cluster",
 		"clusterNewest", c.Newest, "clusterSettled", c.Low, "clusterFloor", generalized(c.Horizon), "clusterConfig", c.Config)
+	var kept []string
+	for _, x := range checkpoints {
+		kept = append(kept, x.Revision.String()+" "+x.Name)
+	}
+	cluster.add(req.Schema, "clusterCheckpoint", kept...)
 	refused := ""
 	if err := req.Server.Part.DB.Refusal(); err != nil {
 		refused = err.Error()

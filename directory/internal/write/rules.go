@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/virtual"
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
@@ -110,7 +111,44 @@ func changeRules(ctx context.Context, req *request.Request, tx *partition.Tx, pl
 	if err := staysManaged(ctx, req, tx, rules); err != nil {
 		return err
 	}
+	if req.Controls.AccessDiff {
+		if err := showDiff(ctx, req, tx, rules); err != nil {
+			return err
+		}
+	}
 	return tx.SetAccess(rules)
+}
+
+// showDiff adds to the response who gains and loses which rights by new rules. The difference depends on rules of
+// the whole directory.
+func showDiff(ctx context.Context, req *request.Request, tx *partition.Tx, rules []partition.AccessRule) error {
+	if !req.Judge.Everywhere().Manages() {
+		return op.Errorf(op.InsufficientAccessRights, "access diff control: only who manages the whole directory may see what a change of rules changes")
+	}
+	before, err := access.Placed(ctx, &tx.Snapshot)
+	if err != nil {
+		return err
+	}
+	after, err := access.Read(ctx, &tx.Snapshot, rules)
+	if err != nil {
+		return err
+	}
+	var sets [2]*acl.Set
+	for i, placed := range [][]acl.Placed{before, after} {
+		if sets[i], err = acl.NewSet(tx.Snapshot.Schema(), tx.Catalog.ContextNames(), placed); err != nil {
+			return err
+		}
+	}
+	found, err := acl.Diff(sets[0], sets[1])
+	if err != nil {
+		return op.Errorf(op.AdminLimitExceeded, "access diff control: %v", err)
+	}
+	var diff control.AccessDiff
+	for _, d := range found {
+		diff = append(diff, control.AccessChange(d))
+	}
+	req.Respond(control.OIDAccessDiff, diff.Encode())
+	return nil
 }
 
 // staysManaged returns an error if no administrator is configured, the present rules let
