@@ -41,6 +41,7 @@ type Console struct {
 	pages  map[string]*template.Template
 
 	samples samples // of the page of operations
+	resets  *resets // nil: passwords are not reset by mail
 }
 
 // An asset is an embedded file that browsers ask for.
