@@ -95,7 +95,7 @@ func NewMail(o MailOptions) (*Mail, error) {
 		return nil, &MailError{"Relay", fmt.Sprintf("%q is not HOST:PORT or smtps://HOST:PORT", o.Relay)}
 	}
 	m.local = isLoopback(m.host)
-	if m.from, err = mail.ParseAddress(o.From); err != nil {
+	if m.from, err = mail.ParseAddress(o.From); err != nil || mailbox(m.from.Address) != nil {
 		return nil, &MailError{"From", fmt.Sprintf("%q is not a mail address", o.From)}
 	}
 	u, err := url.Parse(o.URL)
@@ -189,7 +189,7 @@ func (m *Mail) message(to string, l letter) ([]byte, error) {
 	return b.Bytes(), errors.Join(err, w.Close())
 }
 
-// send sends a mail. It ends at the latest when ctx ends, which must have a deadline.
+// send sends a mail. It ends at the latest when ctx ends.
 func (m *Mail) send(ctx context.Context, to string, message []byte) (err error) {
 	conn, err := m.o.Dial(ctx, "tcp", m.address)
 	if err != nil {
@@ -197,29 +197,42 @@ func (m *Mail) send(ctx context.Context, to string, message []byte) (err error) 
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	defer func() {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("the relay took too long: %w", ctx.Err())
-		}
-	}()
-	secure := &tls.Config{ServerName: m.host, RootCAs: m.o.CAs}
 	if m.smtps {
-		conn = tls.Client(conn, secure)
+		conn = tls.Client(conn, m.secure())
 	}
 	c, err := smtp.NewClient(conn, m.host)
-	if err != nil {
-		return err
+	if err == nil {
+		err = m.talk(c, to, message)
 	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("the relay took too long: %w", ctx.Err())
+	}
+	if c != nil {
+		c.Quit() // what was refused or taken stays so, whatever the relay says now
+	}
+	return err
+}
+
+func (m *Mail) secure() *tls.Config { return &tls.Config{ServerName: m.host, RootCAs: m.o.CAs} }
+
+// talk sends a mail on a connection that has just begun.
+func (m *Mail) talk(c *smtp.Client, to string, message []byte) error {
 	if err := c.Hello(m.hello); err != nil {
 		return err
 	}
-	if err := m.protect(c, secure); err != nil {
+	if err := m.protect(c); err != nil {
 		return err
 	}
-	if err := m.mayTake(c, to); err != nil {
-		return err
+	// Client.Mail would ask for SMTPUTF8 whenever the relay offers it, and then servers behind
+	// the relay that do not know it might refuse the mail.
+	extension := ""
+	if strings.IndexFunc(to, func(r rune) bool { return r > unicode.MaxASCII }) >= 0 {
+		if has, _ := c.Extension("SMTPUTF8"); !has {
+			return errors.New("the address has letters beyond ASCII, which the relay does not take: it offers no SMTPUTF8")
+		}
+		extension = " SMTPUTF8"
 	}
-	if err := c.Mail(m.from.Address); err != nil {
+	if err := command(c, "MAIL FROM:<%s>%s", m.from.Address, extension); err != nil {
 		return fmt.Errorf("the sender %s: %w", m.from.Address, err)
 	}
 	if err := c.Rcpt(to); err != nil {
@@ -232,20 +245,28 @@ func (m *Mail) send(ctx context.Context, to string, message []byte) (err error) 
 	if _, err := w.Write(message); err != nil {
 		return err
 	}
-	if err := w.Close(); err != nil { // the relay's answer to the mail
+	return w.Close() // the relay's answer to the mail
+}
+
+// command sends a command, which must not contain more than one line, and reads its answer.
+func command(c *smtp.Client, format string, args ...any) error {
+	id, err := c.Text.Cmd(format, args...)
+	if err != nil {
 		return err
 	}
-	c.Quit() // the mail is sent, whatever the relay says now
-	return nil
+	c.Text.StartResponse(id)
+	defer c.Text.EndResponse(id)
+	_, _, err = c.Text.ReadResponse(250)
+	return err
 }
 
 // protect begins TLS, and logs in.
-func (m *Mail) protect(c *smtp.Client, secure *tls.Config) error {
+func (m *Mail) protect(c *smtp.Client) error {
 	if !m.smtps && !m.local {
 		if has, _ := c.Extension("STARTTLS"); !has {
 			return errors.New("the relay offers no STARTTLS, and links are not sent in clear: let it offer STARTTLS, or use smtps://")
 		}
-		if err := c.StartTLS(secure); err != nil {
+		if err := c.StartTLS(m.secure()); err != nil {
 			return fmt.Errorf("STARTTLS: %w", err)
 		}
 	}
@@ -257,17 +278,6 @@ func (m *Mail) protect(c *smtp.Client, secure *tls.Config) error {
 	}
 	if err := c.Auth(smtp.PlainAuth("", m.o.User, m.o.Password, m.host)); err != nil {
 		return fmt.Errorf("the relay's user %s: %w", m.o.User, err)
-	}
-	return nil
-}
-
-// mayTake returns an error if the relay cannot take a mail to an address because of the address's letters.
-func (m *Mail) mayTake(c *smtp.Client, to string) error {
-	if strings.IndexFunc(to, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
-		return nil
-	}
-	if has, _ := c.Extension("SMTPUTF8"); !has {
-		return errors.New("the address has letters beyond ASCII, which the relay does not take: it offers no SMTPUTF8")
 	}
 	return nil
 }

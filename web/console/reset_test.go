@@ -436,6 +436,7 @@ func TestRelays(t *testing.T) {
 		auth    string
 	}{
 		{name: "on this machine, in clear"},
+		{name: "a relay that takes letters beyond ASCII", relay: func(r *relay) { r.offers = []string{"SMTPUTF8", "8BITMIME"} }},
 		{name: "STARTTLS", relay: func(r *relay) { r.tls = secure }, options: console.MailOptions{Relay: remote, CAs: cas}},
 		{name: "no STARTTLS", options: console.MailOptions{Relay: remote, CAs: cas}, want: "no STARTTLS"},
 		{name: "another CA", relay: func(r *relay) { r.tls = secure }, options: console.MailOptions{Relay: remote, CAs: others}, want: "certificate"},
@@ -485,6 +486,9 @@ func TestRelays(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := <-r.mails
+			if strings.Contains(m.from, "SMTPUTF8") != strings.Contains(to, "ö") {
+				t.Errorf("MAIL %s", m.from)
+			}
 			if m.auth != c.auth || !strings.HasPrefix(m.to, "TO:<"+to+">") || strings.Contains(m.text, "\nBcc:") || strings.Contains(m.text, "\nRCPT") || !strings.HasSuffix(m.link(t), "t="+reset.Ticket) {
 				t.Errorf("%+v", m)
 			}
@@ -506,6 +510,7 @@ func TestMailOptions(t *testing.T) {
 		{func(o *console.MailOptions) { o.Relay = ":25" }, "Relay"},
 		{func(o *console.MailOptions) { o.From = "directory" }, "From"},
 		{func(o *console.MailOptions) { o.From = "a@example.com, b@example.com" }, "From"},
+		{func(o *console.MailOptions) { o.From = `"a> <b"@example.com` }, "From"},
 		{func(o *console.MailOptions) { o.URL = "http://console.example.com" }, "URL"},
 		{func(o *console.MailOptions) { o.URL = "http://127.0.0.1:3891" }, ""},
 		{func(o *console.MailOptions) { o.URL = "https://console.example.com/" }, "URL"},

@@ -227,21 +227,23 @@ func (r *reader) console() Console {
 func (r *reader) reset(listen []string) Reset {
 	x := Reset{Relay: r.text("console.reset.relay"), CA: r.text("console.reset.relay-ca"), User: r.text("console.reset.user"), PasswordFile: r.text("console.reset.password-file"),
 		From: r.text("console.reset.from"), URL: r.text("console.reset.url"), Template: r.text("console.reset.template")}
-	if x.Relay == "" {
-		if x != (Reset{}) {
-			r.fail("console.reset.relay", "missing, so no mails are sent, although other keys console.reset are set")
+	for key, value := range map[string]string{"relay-ca": x.CA, "user": x.User, "password-file": x.PasswordFile, "from": x.From, "url": x.URL, "template": x.Template} {
+		if value != "" && x.Relay == "" {
+			r.fail("console.reset."+key, "console.reset.relay is missing, so no mails are sent")
 		}
-		return x
 	}
 	switch {
+	case x.Relay == "":
 	case len(listen) == 0:
 		r.fail("console.reset.relay", "console.listen is missing, so there are no pages")
 	case x.From == "":
-		r.fail("console.reset.from", "missing: say which address mails are from")
+		r.fail("console.reset.relay", "console.reset.from is missing: whom mails are from")
 	case x.URL == "":
-		r.fail("console.reset.url", "missing: say where links in mails lead")
-	case (x.User == "") != (x.PasswordFile == ""):
-		r.fail("console.reset.user", "a name at the relay needs console.reset.password-file, and the file a name")
+		r.fail("console.reset.relay", "console.reset.url is missing: where links in mails lead")
+	case x.User != "" && x.PasswordFile == "":
+		r.fail("console.reset.user", "console.reset.password-file is missing")
+	case x.User == "" && x.PasswordFile != "":
+		r.fail("console.reset.password-file", "console.reset.user is missing")
 	}
 	return x
 }
