@@ -14,6 +14,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // from is a channel with an address.
@@ -240,6 +242,16 @@ func TestResetLimits(t *testing.T) {
 	ask := func(i int, address, name string) error {
 		_, err := cs[i%2].d.NewReset(t.Context(), from(address+":99"), name, time.Now().Add(time.Minute))
 		return err
+	}
+	p, err := partition.Open(t.Context(), cs[0].p.Store, partition.Options{Txn: txn.Options{ReadOnly: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close(t.Context())
+	d := newDirectory(t, p, directory.Options{})
+	defer d.Close()
+	if _, err := d.NewReset(t.Context(), from("192.0.2.1:1"), "u0", time.Now().Add(time.Minute)); err == nil || !strings.Contains(err.Error(), "cannot be counted") {
+		t.Errorf("a server that does not write: %v", err)
 	}
 	var mu sync.Mutex
 	var all sync.WaitGroup

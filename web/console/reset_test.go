@@ -219,6 +219,16 @@ func (v *visitor) ask(name string) string {
 	return fmt.Sprint(v.status, v.at.RequestURI(), v.text)
 }
 
+// postName asks for a link, and looks at nothing.
+func (v *visitor) postName(name string) {
+	v.t.Helper()
+	answer, err := v.http.PostForm(v.url+"/reset", url.Values{"name": {name}})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	answer.Body.Close()
+}
+
 // policy makes a password policy.
 func (s *site) policy(values ...string) {
 	s.t.Helper()
@@ -384,14 +394,29 @@ func TestResetClock(t *testing.T) {
 func TestResetHangs(t *testing.T) {
 	r := newRelay(t, func(r *relay) { r.hangs = "EHLO" })
 	s := newSite(t)
-	hanging, _ := s.offering(t, console.MailOptions{Relay: r.Addr().String()})
+	s.ldap(s.admin, &op.Modify{Name: "uid=asantos," + people, Changes: []op.Modification{op.Change(op.ModReplace, "userPassword", "x")}})
+	hanging, log := s.offering(t, console.MailOptions{Relay: r.Addr().String()})
 	v := hanging.visitor()
-	want := v.ask("jdoe")
-	<-r.hung
+	want := v.ask("nobody")
+	<-log
+	for _, name := range []string{"jdoe", "jdoe", "jdoe", "asantos"} { // mails that are sent at once
+		if got := v.ask(name); got != want {
+			t.Error(got)
+		}
+		<-r.hung
+	}
+	for range 64 {
+		v.postName("jdoe")
+	}
+	if len(log) > 0 {
+		t.Errorf("dropped too early: %s", <-log)
+	}
 	if got := v.ask("jdoe"); got != want {
 		t.Error(got)
 	}
-	<-r.hung
+	if line := <-log; !strings.Contains(line, "too many requests wait") {
+		t.Error(line)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-r.hung; cancel() }()
 	err := console.Deliver(newMail(t, console.MailOptions{Relay: r.Addr().String()}), ctx, &directory.Reset{Mail: "ann@example.com"}, "192.0.2.1:1")
