@@ -169,8 +169,8 @@ func (s *Session) mayReset(ctx context.Context, req *request.Request, who *setti
 		return nil, unfit("the administrator's password is in the server's configuration")
 	case isOf(e, "simpleSecurityObject", "applicationProcess") && !isOf(e, "person"):
 		return nil, unfit("it is the account of a service")
-	case !a.HasPassword():
-		return nil, unfit("the account has no password")
+	case !hasUsable(req, a.Secrets):
+		return nil, unfit("the account has no password, or one that is locked or verified elsewhere")
 	case a.Policy.AfterPassword(&a.State, now).Refused == account.Unusable:
 		return nil, unfit("the account is disabled, or its time has not come or is over")
 	}
@@ -188,6 +188,17 @@ func (s *Session) mayReset(ctx context.Context, req *request.Request, who *setti
 		err = unfit("the access rules do not let the owner set the password")
 	}
 	return e, err
+}
+
+// hasUsable reports whether secrets contain a password that somebody could have forgotten. Some values, such as
+// !{SSHA}..., lock an account.
+func hasUsable(req *request.Request, secrets []entry.Attribute) bool {
+	return slices.ContainsFunc(secrets, func(a entry.Attribute) bool {
+		return a.Type == req.Known.UserPassword && slices.ContainsFunc(a.Values, func(v []byte) bool {
+			_, usable := auth.Usable(v)
+			return usable
+		})
+	})
 }
 
 func isOf(e *entry.Entry, classes ...string) bool {

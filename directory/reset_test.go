@@ -192,17 +192,20 @@ func TestNoReset(t *testing.T) {
 	user("disabled", password, line{"pwdAccountLockedTime", "000001010000Z"})
 	user("over", password, line{"pwdEndTime", "20200101000000Z"})
 	user("none")
+	user("marked", line{"userPassword", "!" + adminPassword})
+	user("elsewhere", line{"userPassword", "{SASL}elsewhere@example.com"})
 	user("young", password)
 	user("twice", password, line{"mail", "fine@example.com"})
 	user("barred", password)
+	user("guarded", password)
 	serve(t, s, &op.Modify{Name: "uid=young,dc=example,dc=com", Changes: changes([]line{{"replace userPassword", another}})})
 	add("uid=mailer,dc=example,dc=com", attributes([]line{{"objectClass", "account"}, {"objectClass", "simpleSecurityObject"}, {"objectClass", "extensibleObject"},
 		{"uid", "mailer"}, {"mail", "mailer@example.com"}, password}))
 	add(admin, person("admin", line{"mail", "admin@example.com"}, password))
-	setRules(t, p, "bind: allow everyone to bind in (!(uid=locked))\nown: allow self to write userPassword in (!(uid=barred))")
+	setRules(t, p, "bind: allow everyone to bind in (!(uid=locked))\nown: allow self to write userPassword in (!(uid=barred))\nno: deny \"uid=guarded,dc=example,dc=com\" to bind if mechanism reset")
 	for i, c := range []struct{ asked, why string }{
 		{"fine", ""}, {"both", ""}, {"uid=fine,dc=example,dc=com", ""},
-		{"disabled", "disabled"}, {"over", "disabled"}, {"none", "no password"}, {"mailer", "service"}, {"young", "too recently"}, {"barred", "access rules"}, {"locked", "bind"},
+		{"disabled", "disabled"}, {"over", "disabled"}, {"none", "no password"}, {"marked", "is locked"}, {"elsewhere", "is locked"}, {"mailer", "service"}, {"young", "too recently"}, {"barred", "access rules"}, {"locked", "bind"}, {"guarded", "bind"},
 		{"ann", "no mail"}, {"nobody", "no account"}, {"nobody@example.com", "no account"}, {"twin", "no account"}, {"fine@example.com", "no account"},
 		{"cn=none", "no account"}, {"dc=example,dc=com", "no password"}, {"", "no account"}, {admin, "no account"}, {"admin", "administrator"}, {"admin@example.com", "administrator"},
 		{"*", "no account"}, {"fine)(mail=*", "no account"}, {"fine@example.com\r\nRCPT TO:<x@example.com>", "no account"},
