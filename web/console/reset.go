@@ -20,7 +20,7 @@ const (
 	resetLasts   = 30 * time.Minute // a link
 	mailTime     = 30 * time.Second // for looking up a name and sending a mail
 	mailsAtOnce  = 4
-	mailsWaiting = 64 // requests beyond these are dropped
+	mailsWaiting = 64  // requests beyond these are dropped
 	maxAsked     = 512 // octets of a name
 )
 
