@@ -68,7 +68,7 @@ func (s *Session) Ticket(ctx context.Context, until time.Time) (string, error) {
 		}
 	}
 	t.Until = until.Unix()
-	return s.d.seal(t)
+	return s.d.seal("ticket", t)
 }
 
 // Resumed returns the time of the bind that a session's ticket is from, and when the ticket ends. It
@@ -83,8 +83,8 @@ func (s *Session) Resumed() (since, until time.Time) {
 // Resume begins a session that is bound as the session was that the ticket is of. It fails with
 // ErrTicket if the ticket is not valid, and with another error if it cannot find out.
 func (d *Directory) Resume(ctx context.Context, c auth.Channel, sealed string) (*Session, error) {
-	t, err := d.unseal(sealed)
-	if err != nil || time.Now().Unix() >= t.Until {
+	var t ticket
+	if d.unseal("ticket", sealed, &t) != nil || time.Now().Unix() >= t.Until {
 		return nil, ErrTicket
 	}
 	s := d.NewSession(c)
@@ -101,18 +101,10 @@ func (s *Session) resume(ctx context.Context, t ticket) error {
 	defer req.Snapshot.Close()
 	who := &settings.Identity{Name: dn.NewName(s.d.Admin()), Admin: true, Bound: t.Bound}
 	if t.Entry != "" {
-		id, err := entry.ParseID(t.Entry)
-		if err != nil {
-			return ErrTicket
-		}
-		if e, err := req.Snapshot.Entry(ctx, id, false); err != nil || e == nil {
-			return cmp.Or(err, ErrTicket)
-		}
-		name, err := req.Snapshot.Name(ctx, id)
-		if err != nil {
+		var err error
+		if who, err = entryOf(ctx, req, t.Entry, t.Bound); err != nil {
 			return err
 		}
-		who = &settings.Identity{Name: name, ID: id, Bound: t.Bound}
 	}
 	password, err := digest(ctx, req, who)
 	if err != nil {
@@ -128,6 +120,19 @@ func (s *Session) resume(ctx context.Context, t ticket) error {
 	s.s.Who.Store(who)
 	s.resumed = resumed{who, t}
 	return nil
+}
+
+// entryOf returns the identity of the entry with an entryUUID. It returns ErrTicket if there is no such entry.
+func entryOf(ctx context.Context, req *request.Request, uuid, bound string) (*settings.Identity, error) {
+	id, err := entry.ParseID(uuid)
+	if err != nil {
+		return nil, ErrTicket
+	}
+	if e, err := req.Snapshot.Entry(ctx, id, false); err != nil || e == nil {
+		return nil, cmp.Or(err, ErrTicket)
+	}
+	name, err := req.Snapshot.Name(ctx, id)
+	return &settings.Identity{Name: name, ID: id, Bound: bound}, err
 }
 
 // reading returns a request of the session that reads the newest state, which the caller must close.
@@ -179,12 +184,13 @@ func keyFor(s *request.Server, use string) []byte {
 	return key
 }
 
-func (d *Directory) seal(t ticket) (string, error) {
-	text, err := json.Marshal(t)
+// seal seals a ticket for a use. Another use has another key, so that a ticket is good for one use only.
+func (d *Directory) seal(use string, ticket any) (string, error) {
+	text, err := json.Marshal(ticket)
 	if err != nil {
 		return "", err
 	}
-	e, err := jose.NewEncrypter(jose.A256GCM, jose.Recipient{Algorithm: jose.DIRECT, Key: keyFor(d.server, "ticket")}, nil)
+	e, err := jose.NewEncrypter(jose.A256GCM, jose.Recipient{Algorithm: jose.DIRECT, Key: keyFor(d.server, use)}, nil)
 	if err != nil {
 		return "", err
 	}
@@ -195,14 +201,14 @@ func (d *Directory) seal(t ticket) (string, error) {
 	return sealed.CompactSerialize()
 }
 
-func (d *Directory) unseal(sealed string) (t ticket, err error) {
+func (d *Directory) unseal(use, sealed string, ticket any) error {
 	x, err := jose.ParseEncryptedCompact(sealed, []jose.KeyAlgorithm{jose.DIRECT}, []jose.ContentEncryption{jose.A256GCM})
 	if err != nil {
-		return t, err
+		return err
 	}
-	text, err := x.Decrypt(keyFor(d.server, "ticket"))
+	text, err := x.Decrypt(keyFor(d.server, use))
 	if err != nil {
-		return t, err
+		return err
 	}
-	return t, json.Unmarshal(text, &t)
+	return json.Unmarshal(text, ticket)
 }

@@ -100,6 +100,11 @@ func checkConfig(c *config.Config, mistakes []*config.Error) *checker {
 	if _, err := serving.KnownPasswords(c, slog.New(slog.DiscardHandler)); err != nil {
 		k.findings[isError] = append(k.findings[isError], err.Error())
 	}
+	if k.fine("console.reset.relay", "console.reset.from", "console.reset.url", "console.reset.user") {
+		if _, err := serving.ResetMail(c); err != nil {
+			k.findings[isError] = append(k.findings[isError], err.Error())
+		}
+	}
 	if !k.wrong["admin.password-file"] && !k.wrong["admin.password-hash"] {
 		serving.Warn(c, slog.New(warnings{k}))
 	}

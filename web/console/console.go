@@ -42,6 +42,7 @@ type Console struct {
 
 	samples samples // of the page of operations
 	trace   func(*op.Message, op.Sink) op.Sink
+	resets  *resets // nil: passwords are not reset by mail
 }
 
 // An asset is an embedded file that browsers ask for.

@@ -89,6 +89,10 @@ func (s *Setting) Replace(ctx context.Context, req *request.Request, old, clear 
 	})
 }
 
+// Vouch makes the change count as one with the right old password: the requester has proved otherwise
+// to be the owner of the account.
+func (s *Setting) Vouch() { s.change.OldGiven = true }
+
 func (s *Setting) prepare(req *request.Request, make func() error) error {
 	defer s.account.Detach()
 	if err := make(); err != nil {

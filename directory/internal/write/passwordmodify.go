@@ -72,6 +72,11 @@ func planPasswordModify(ctx context.Context, req *request.Request, value []byte,
 	if identify.MustChange(req, nil) && !isOwn(req, name) {
 		return nil, accountcheck.Refusal(req, account.ErrMustChange)
 	}
+	return setPassword(ctx, req, name, prepared, p.Old, p.New), nil
+}
+
+// setPassword returns the update that replaces the passwords of an entry.
+func setPassword(ctx context.Context, req *request.Request, name dn.DN, prepared *preparation, old, clear []byte) *update {
 	u := &update{
 		name:     name,
 		prepared: prepared,
@@ -80,8 +85,8 @@ func planPasswordModify(ctx context.Context, req *request.Request, value []byte,
 		},
 		change: func(tx *partition.Tx) error { return modifyIn(ctx, req, tx, name, nil, prepared.set) },
 	}
-	u.setsPassword(ctx, req, func() error { return prepared.set.Replace(ctx, req, p.Old, p.New) })
-	return u, nil
+	u.setsPassword(ctx, req, func() error { return prepared.set.Replace(ctx, req, old, clear) })
+	return u
 }
 
 // passwordTarget returns the name of the entry that a Password Modify request changes. If

@@ -108,6 +108,14 @@ type Console struct {
 	Listen        []string // http://HOST:PORT, https://HOST:PORT
 	Names         []string // hosts that clients may name besides
 	Idle, Session time.Duration
+	Reset         Reset
+}
+
+// Reset describes how people get links to set passwords that they have forgotten. If Relay is empty, they do not.
+type Reset struct {
+	Relay                      string // HOST:PORT or smtps://HOST:PORT
+	CA, PasswordFile, Template string // files
+	User, From, URL            string
 }
 
 // Archive describes a second place for the data of an embedded store. If Place is nil,

@@ -85,6 +85,23 @@ func TestConsole(t *testing.T) {
 	}
 }
 
+// TestReset checks that keys with two dots are read from groups within groups, and from what Print writes.
+func TestReset(t *testing.T) {
+	c, err := Load(Sources{File: write(t, "c.yaml", "console:\n  listen: http://localhost:8080\n  reset:\n    relay: localhost:25\n    from: a@example.com\n    url: http://localhost\n"),
+		Env: []string{"LDAPD_CONSOLE_RESET_URL=https://x.example.com"}})
+	want := Reset{Relay: "localhost:25", From: "a@example.com", URL: "https://x.example.com"}
+	if err != nil || c.Console.Reset != want {
+		t.Fatalf("%+v, %v", c.Console.Reset, err)
+	}
+	var b bytes.Buffer
+	if err := c.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := Load(Sources{File: write(t, "again.yaml", b.String())}); err != nil || c.Console.Reset != want {
+		t.Errorf("%+v, %v", c.Console.Reset, err)
+	}
+}
+
 // TestPrintIsAFile checks that the output of Print is a configuration file with the
 // same values.
 func TestPrintIsAFile(t *testing.T) {
@@ -188,6 +205,12 @@ func TestMistakes(t *testing.T) {
 		{env: "LDAPD_CONSOLE_LISTEN=http://127.0.0.1:1/x", want: `console.listen: "http://127.0.0.1:1/x" is not`},
 		{env: "LDAPD_CONSOLE_LISTEN=http://0.0.0.0:8080", want: `"http://0.0.0.0:8080" would send passwords in clear`},
 		{env: "LDAPD_CONSOLE_LISTEN=https://0.0.0.0:8443", want: `console.listen: https needs tls.certificate`},
+		{yaml: "console:\n  reset:\n    from: a@example.com\n", want: `c.yaml:3: console.reset.from: console.reset.relay is missing`},
+		{yaml: "console:\n  reset:\n    relay: localhost:25\n", want: `c.yaml:3: console.reset.relay: console.listen is missing`},
+		{yaml: "console:\n  listen: http://localhost:8080\n  reset:\n    relay: localhost:25\n", want: `c.yaml:4: console.reset.relay: console.reset.from is missing`},
+		{yaml: "console:\n  listen: http://localhost:8080\n  reset:\n    relay: localhost:25\n    from: a@example.com\n", want: `c.yaml:4: console.reset.relay: console.reset.url is missing`},
+		{yaml: "console:\n  listen: http://localhost:8080\n  reset:\n    relay: localhost:25\n    from: a@example.com\n    url: http://localhost\n    user: u\n", want: `c.yaml:7: console.reset.user: console.reset.password-file is missing`},
+		{yaml: "console:\n  reset:\n    nothing: x\n", want: `c.yaml:3: unknown key "console.reset.nothing"`},
 		{yaml: "console:\n  listen: http://localhost:8080\n  idle: 5s\n", want: `c.yaml:3: console.idle: "5s" is less than a minute`},
 		{flag: "loud", want: `--log-level: log.level: "loud" is none of`},
 	} {

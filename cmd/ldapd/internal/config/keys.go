@@ -142,6 +142,13 @@ var Keys = []Key{
 	{Name: "console.names", List: true, Help: "`HOST` by which browsers call the console, besides those of console.listen and of the certificate"},
 	{Name: "console.idle", Default: "30m", Help: "`TIME` without a request after which one must log in again"},
 	{Name: "console.session", Default: "8h", Help: "`TIME` after which one must log in again in any case"},
+	{Name: "console.reset.relay", Help: "`RELAY` of mail, HOST:PORT (with STARTTLS, unless HOST is a loopback address) or smtps://HOST:PORT, through which people who have forgotten their passwords get links to set new ones; without it they cannot"},
+	{Name: "console.reset.relay-ca", Help: "`FILE` with the CAs that sign the relay's certificate, in PEM; default those of the machine"},
+	{Name: "console.reset.user", Help: "`NAME` by which this server logs in at the relay (AUTH PLAIN); without it the relay must take mails without"},
+	{Name: "console.reset.password-file", Help: "`FILE` whose first line is the password of console.reset.user"},
+	{Name: "console.reset.from", Help: "mail `ADDRESS` that these mails are from"},
+	{Name: "console.reset.url", Help: "`URL`, https://HOST or https://HOST:PORT, by which people reach the console from their mail"},
+	{Name: "console.reset.template", Help: "`FILE` with the mail's subject and text (see docs/console.md); default a text in English"},
 	{Name: "trace.endpoint", Help: "`URL`, such as http://127.0.0.1:4318, of a collector that receives traces by OTLP over HTTP"},
 	{Name: "trace.ratio", Default: "0.01", Help: "`RATIO` of operations to trace, from 0 to 1; slow and failed ones are always sent"},
 }
@@ -209,12 +216,38 @@ func (r *reader) console() Console {
 		}
 		return nil
 	})
+	c.Reset = r.reset(c.Listen)
 	for _, key := range []string{"console.idle", "console.session"} {
 		if r.duration(key) < time.Minute && len(c.Listen) > 0 {
 			r.fail(key, "%q is less than a minute", r.text(key))
 		}
 	}
 	return c
+}
+
+// reset reads how links to set passwords are sent, but not the files.
+func (r *reader) reset(listen []string) Reset {
+	x := Reset{Relay: r.text("console.reset.relay"), CA: r.text("console.reset.relay-ca"), User: r.text("console.reset.user"), PasswordFile: r.text("console.reset.password-file"),
+		From: r.text("console.reset.from"), URL: r.text("console.reset.url"), Template: r.text("console.reset.template")}
+	for key, value := range map[string]string{"relay-ca": x.CA, "user": x.User, "password-file": x.PasswordFile, "from": x.From, "url": x.URL, "template": x.Template} {
+		if value != "" && x.Relay == "" {
+			r.fail("console.reset."+key, "console.reset.relay is missing, so no mails are sent")
+		}
+	}
+	switch {
+	case x.Relay == "":
+	case len(listen) == 0:
+		r.fail("console.reset.relay", "console.listen is missing, so there are no pages")
+	case x.From == "":
+		r.fail("console.reset.relay", "console.reset.from is missing: whom mails are from")
+	case x.URL == "":
+		r.fail("console.reset.relay", "console.reset.url is missing: where links in mails lead")
+	case x.User != "" && x.PasswordFile == "":
+		r.fail("console.reset.user", "console.reset.password-file is missing")
+	case x.User == "" && x.PasswordFile != "":
+		r.fail("console.reset.password-file", "console.reset.user is missing")
+	}
+	return x
 }
 
 // traces reads where traces are sent.

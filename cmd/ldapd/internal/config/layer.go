@@ -194,7 +194,7 @@ func (y *yamlReader) entry(prefix string, n *ast.MappingValueNode) {
 		y.value(*k, n)
 		return
 	}
-	if prefix == "" && isGroup(name) {
+	if isGroup(name) {
 		y.mapping(name+".", n.Value)
 		return
 	}

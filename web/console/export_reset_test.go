@@ -1,0 +1,4 @@
+package console
+
+// Deliver sends the link of a reset.
+var Deliver = (*Mail).deliver
