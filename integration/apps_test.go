@@ -31,6 +31,18 @@ var apps = []struct {
 		apache2 -f /mnt/apache.conf & await "ss -ltn | grep :80"`, false},
 	{"autofs", "autofs-ldap", "cp /usr/share/autofs/conffiles/auto.master /etc; sed -i s/^automount:.*/automount:files/ /etc/nsswitch.conf", false},
 	{"dhcp", "isc-dhcp-server-ldap", "", true},
+	{"django", "python3-django-auth-ldap", `cat >/mnt/bin/login <<'P'
+#!/usr/bin/python3
+import os, sys
+sys.path.append("/etc/django")
+os.environ["DJANGO_SETTINGS_MODULE"] = "settings"
+import django, django.core.management, django.contrib.auth
+django.setup()
+django.core.management.call_command("migrate", verbosity=0)
+user = django.contrib.auth.authenticate(username=sys.argv[1], password=sys.argv[2])
+print(user and f"{user.email} {user.is_staff}")
+P
+		chmod 755 /mnt/bin/login`, true},
 	{"dovecot", "", `printf '%s\n' 'log_path = /dev/stderr' 'ssl = no' 'protocols =' 'passdb {' 'driver = ldap' 'args = /etc/dovecot/dovecot-ldap.conf.ext' '}' \
 			'userdb {' 'driver = ldap' 'args = /etc/dovecot/dovecot-ldap.conf.ext' '}' >/etc/dovecot/dovecot.conf
 		dovecot & await "test -S /run/dovecot/auth-userdb"`, false},
