@@ -18,9 +18,10 @@ var allApps = flag.Bool("apps", false, "run all pages of docs/apps, and unpack t
 // apps are the pages of docs/apps that TestApps runs.
 var apps = []struct {
 	page     string
-	packages string // which scripts/unpack unpacks; the others are installed
+	packages string // which scripts/unpack unpacks
 	start    string // shell; what the machine does when it starts
 	extra    bool   // only with -apps: slow, or not worth its packages in every run
+	program  string // what is installed, if nothing is unpacked
 }{
 	{"apache", "", `mkdir -p /mnt/www/private; touch /mnt/www/private/index.html; cd /usr/lib/apache2/modules
 		{
@@ -28,9 +29,9 @@ var apps = []struct {
 			for m in mpm_prefork authn_core authz_core authz_user auth_basic ldap authnz_ldap dir; do echo LoadModule ${m}_module $PWD/mod_$m.so; done
 			echo Include /etc/apache2/conf-enabled/ldap.conf
 		} >/mnt/apache.conf
-		apache2 -f /mnt/apache.conf & await "ss -ltn | grep :80"`, false},
-	{"autofs", "autofs-ldap", "cp /usr/share/autofs/conffiles/auto.master /etc; sed -i s/^automount:.*/automount:files/ /etc/nsswitch.conf", false},
-	{"dhcp", "isc-dhcp-server-ldap", "", true},
+		apache2 -f /mnt/apache.conf & await "ss -ltn | grep :80"`, false, "/usr/lib/apache2/modules/mod_authnz_ldap.so"},
+	{"autofs", "autofs-ldap", "cp /usr/share/autofs/conffiles/auto.master /etc; sed -i s/^automount:.*/automount:files/ /etc/nsswitch.conf", false, ""},
+	{"dhcp", "isc-dhcp-server-ldap", "", true, ""},
 	{"django", "python3-django-auth-ldap", `cat >/mnt/bin/login <<'P'
 #!/usr/bin/python3
 import os, sys
@@ -42,32 +43,32 @@ django.core.management.call_command("migrate", verbosity=0)
 user = django.contrib.auth.authenticate(username=sys.argv[1], password=sys.argv[2])
 print(user and f"{user.email} {user.is_staff}")
 P
-		chmod 755 /mnt/bin/login`, true},
+		chmod 755 /mnt/bin/login`, true, ""},
 	{"dovecot", "", `printf '%s\n' 'log_path = /dev/stderr' 'ssl = no' 'protocols =' 'passdb {' 'driver = ldap' 'args = /etc/dovecot/dovecot-ldap.conf.ext' '}' \
 			'userdb {' 'driver = ldap' 'args = /etc/dovecot/dovecot-ldap.conf.ext' '}' >/etc/dovecot/dovecot.conf
-		dovecot & await "test -S /run/dovecot/auth-userdb"`, false},
-	{"exim", "exim4-daemon-heavy", "useradd -r Debian-exim; chgrp Debian-exim /etc/exim4/exim4.conf", false},
+		dovecot & await "test -S /run/dovecot/auth-userdb"`, false, "/usr/lib/dovecot/modules/auth/libauthdb_ldap.so"},
+	{"exim", "exim4-daemon-heavy", "useradd -r Debian-exim; chgrp Debian-exim /etc/exim4/exim4.conf", false, ""},
 	{"freeradius", "", `cd /etc/freeradius/3.0
 		{
 			printf '%s\n' 'libdir = /usr/lib/freeradius' 'logdir = /mnt' 'run_dir = /mnt' 'client localhost {' 'ipaddr = 127.0.0.1' 'secret = testing123' '}'
 			printf '%s\n' 'modules {' '$INCLUDE mods-enabled/ldap' '}'
 			printf '%s\n' 'server default {' 'listen {' 'type = auth' 'ipaddr = 127.0.0.1' 'port = 1812' '}' '$INCLUDE sites-enabled/default' '}'
 		} >radiusd.conf
-		freeradius -d . -D /usr/share/freeradius -X & await "ss -lun | grep :1812"`, false},
-	{"kerberos", "krb5-kdc-ldap", `printf '%s\n' '[libdefaults]' 'default_realm = EXAMPLE.COM' '[realms]' 'EXAMPLE.COM = {' 'kdc = localhost' '}' >/etc/krb5.conf`, true},
-	{"nslcd", "", "chgrp nslcd /etc/nslcd.conf; mkdir /run/nslcd; chown nslcd:nslcd /run/nslcd; nslcd & await 'test -S /run/nslcd/socket'", false},
-	{"postfix", "", "echo compatibility_level = 3.6 >/etc/postfix/main.cf", false},
-	{"powerdns", "pdns-backend-ldap", `useradd -r pdns; mkdir /run/pdns; pdns_server --setuid= --setgid= --guardian=no --daemon=no & await "ss -lun | grep :53"`, true},
-	{"proftpd", "proftpd-mod-ldap", `cp /usr/share/proftpd/templates/proftpd.conf /usr/share/proftpd/templates/modules.conf /etc/proftpd/; useradd -r proftpd; proftpd -n & await "ss -ltn | grep :21"`, true},
-	{"pure-ftpd", "pure-ftpd-ldap", `mkdir -p /home/jdoe; pure-ftpd-ldap -l ldap:/etc/pure-ftpd/db/ldap.conf & await "ss -ltn | grep :21"`, false},
-	{"samba", "samba", "mkdir -p /run/samba; echo jdoe:x:10000:10000::/:/bin/sh >>/etc/passwd", true},
-	{"slapd-proxy", "", "sed -i '1i modulepath /usr/lib/ldap' /etc/ldap/slapd.conf; for s in nis inetorgperson cosine core; do sed -i \"1i include /etc/ldap/schema/$s.schema\" /etc/ldap/slapd.conf; done; slapd -h ldap://:3890 -f /etc/ldap/slapd.conf -d 0 & await 'ss -ltn | grep :3890'", false},
+		freeradius -d . -D /usr/share/freeradius -X & await "ss -lun | grep :1812"`, false, "/usr/lib/freeradius/rlm_ldap.so"},
+	{"kerberos", "krb5-kdc-ldap krb5-kdc krb5-admin-server krb5-user", `printf '%s\n' '[libdefaults]' 'default_realm = EXAMPLE.COM' '[realms]' 'EXAMPLE.COM = {' 'kdc = localhost' '}' >/etc/krb5.conf`, true, ""},
+	{"nslcd", "", "chgrp nslcd /etc/nslcd.conf; mkdir /run/nslcd; chown nslcd:nslcd /run/nslcd; nslcd & await 'test -S /run/nslcd/socket'", false, "/lib/*/libnss_ldap.so.2"},
+	{"postfix", "", "echo compatibility_level = 3.6 >/etc/postfix/main.cf", false, "/usr/lib/postfix/postfix-ldap.so"},
+	{"powerdns", "pdns-backend-ldap bind9-host", `useradd -r pdns; mkdir /run/pdns; pdns_server --setuid= --setgid= --guardian=no --daemon=no & await "ss -lun | grep :53"`, true, ""},
+	{"proftpd", "proftpd-mod-ldap", `cp /usr/share/proftpd/templates/proftpd.conf /usr/share/proftpd/templates/modules.conf /etc/proftpd/; useradd -r proftpd; proftpd -n & await "ss -ltn | grep :21"`, true, ""},
+	{"pure-ftpd", "pure-ftpd-ldap", `mkdir -p /home/jdoe; pure-ftpd-ldap -l ldap:/etc/pure-ftpd/db/ldap.conf & await "ss -ltn | grep :21"`, false, ""},
+	{"samba", "samba", "mkdir -p /run/samba; echo jdoe:x:10000:10000::/:/bin/sh >>/etc/passwd", true, ""},
+	{"slapd-proxy", "", "sed -i '1i modulepath /usr/lib/ldap' /etc/ldap/slapd.conf; for s in nis inetorgperson cosine core; do sed -i \"1i include /etc/ldap/schema/$s.schema\" /etc/ldap/slapd.conf; done; slapd -h ldap://:3890 -f /etc/ldap/slapd.conf -d 0 & await 'ss -ltn | grep :3890'", false, "/usr/lib/ldap/back_ldap.so"},
 	{"squid", "squid", `mkdir -p /run/squid /mnt/www && chown -R proxy:proxy /run/squid /var/log/squid /var/spool/squid
 		chgrp proxy /etc/squid/ldap.secret
-		python3 -m http.server -d /mnt/www 8000 & squid -N & await "ss -ltn | grep :3128 && ss -ltn | grep :8000"`, true},
-	{"sssd", "", "sssd -i & await 'getent -s sss passwd jdoe'", false},
+		python3 -m http.server -d /mnt/www 8000 & squid -N & await "ss -ltn | grep :3128 && ss -ltn | grep :8000"`, true, ""},
+	{"sssd", "", "sssd -i & await 'getent -s sss passwd jdoe'", false, "/usr/lib/*/sssd/libsss_ldap.so"},
 	{"sudo", "sudo-ldap", `echo jdoe:x:10000:10000::/:/bin/sh >>/etc/passwd; echo 'jdoe:*:::::::' >>/etc/shadow; echo jdoe:x:10000: >>/etc/group; echo developers:x:10001:jdoe >>/etc/group
-		echo 'sudoers: files ldap' >>/etc/nsswitch.conf`, false},
+		echo 'sudoers: files ldap' >>/etc/nsswitch.conf`, false, ""},
 }
 
 // TestApps runs the pages of docs/apps: with their rules and their configuration as they are on the page, their commands
@@ -81,6 +82,9 @@ func TestApps(t *testing.T) {
 			t.Parallel()
 			if app.extra && !*allApps {
 				t.Skip("only with -apps")
+			}
+			if app.program != "" {
+				wantPrograms(t, app.program)
 			}
 			runApp(t, f, appPage(t, app.page), app.page, unpacked(t, app.packages), app.start)
 		})
