@@ -55,6 +55,24 @@ P
 			printf '%s\n' 'server default {' 'listen {' 'type = auth' 'ipaddr = 127.0.0.1' 'port = 1812' '}' '$INCLUDE sites-enabled/default' '}'
 		} >radiusd.conf
 		freeradius -d . -D /usr/share/freeradius -X & await "ss -lun | grep :1812"`, false, "/usr/lib/freeradius/rlm_ldap.so"},
+	{"hadoop", "", `cat >/mnt/Groups.java <<'J'
+public class Groups {
+	public static void main(String[] args) throws Exception {
+		var conf = new org.apache.hadoop.conf.Configuration();
+		conf.addResource(new org.apache.hadoop.fs.Path("/etc/hadoop/core-site.xml"));
+		String groups = "";
+		try {
+			groups = String.join(" ", new java.util.TreeSet<>(new org.apache.hadoop.security.Groups(conf).getGroups(args[1])));
+		} catch (java.io.IOException e) { // no groups
+		}
+		System.out.println((args[1] + " : " + groups).trim());
+	}
+}
+J
+		keytool -importcert -noprompt -alias ca -file /etc/ssl/certs/ca-certificates.crt -keystore /mnt/trust -storepass changeit
+		printf '#!/bin/sh\nexec java -Djavax.net.ssl.trustStore=/mnt/trust -Djavax.net.ssl.trustStorePassword=changeit -cp "%s/*" /mnt/Groups.java "$@" 2>/mnt/java.log\n' \
+			"$(dirname "$home"/.cache/ldapd-hbase/2.6.4-hadoop3*/lib/hadoop-common-3.4.2.jar | tail -1)" >/mnt/bin/hdfs
+		chmod 755 /mnt/bin/hdfs`, true, os.ExpandEnv("$HOME/.cache/ldapd-hbase/2.6.4-hadoop3*/lib/hadoop-common-3.4.2.jar")},
 	{"kerberos", "krb5-kdc-ldap krb5-kdc krb5-admin-server krb5-user", `printf '%s\n' '[libdefaults]' 'default_realm = EXAMPLE.COM' '[realms]' 'EXAMPLE.COM = {' 'kdc = localhost' '}' >/etc/krb5.conf`, true, ""},
 	{"nslcd", "", "chgrp nslcd /etc/nslcd.conf; mkdir /run/nslcd; chown nslcd:nslcd /run/nslcd; nslcd & await 'test -S /run/nslcd/socket'", false, "/lib/*/libnss_ldap.so.2"},
 	{"postfix", "", "echo compatibility_level = 3.6 >/etc/postfix/main.cf", false, "/usr/lib/postfix/postfix-ldap.so"},

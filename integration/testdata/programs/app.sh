@@ -25,6 +25,7 @@ cp "$CA" /etc/ssl/certs/ca-certificates.crt
 echo 127.0.0.1 localhost ldap.example.com $(hostname).example.com $(hostname) >/etc/hosts
 echo nameserver 127.0.0.1 >/etc/resolv.conf
 (umask 077 && echo secret >/mnt/password)
+home=$HOME
 export HOME=/mnt LC_ALL=C.UTF-8 PATH="/mnt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" LDAPD_CONFIG= TZ=UTC
 unset LDAPD_ACCESS LDAPD_PASSWORD_POLICY
 mkdir /mnt/bin
