@@ -15,8 +15,8 @@
 set -eu
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
 mkdir -p "$dir/debs/partial" "$dir/root"
-apt-get install -y -qq --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" -o APT::Sandbox::User=root \
-	exim4-daemon-heavy=4.96-15+deb12u10 > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
+	-o APT::Sandbox::User=root exim4-daemon-heavy=4.96-15+deb12u10 > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
 cat > "$dir/server.py" <<'P'
 import socket
