@@ -59,14 +59,20 @@ func wantSSSD(t *testing.T) {
 	wantPrograms(t, "/usr/sbin/sssd", "/usr/bin/getent", "/usr/lib/*/sssd/libsss_ldap.so", "/lib/*/libnss_sss.so.2")
 }
 
+func wantNslcd(t *testing.T) {
+	t.Helper()
+	wantMounts(t)
+	wantPrograms(t, "/usr/sbin/nslcd", "/usr/bin/getent", "/lib/*/libnss_ldap.so.2")
+}
+
 // TestSSSD resolves the users and groups of the sample directory as Unix does: with
 // getent, through sssd. The test needs root: sssd reads files at fixed paths, and the
 // test mounts other files over them.
 func TestSSSD(t *testing.T) {
 	t.Parallel()
 	wantSSSD(t)
-	p := serveSecured(t)
-	recipe := blocksOf(t, "sssd", p)[0]
+	p := serveSecured(t, serviceEntry(t, "sssd"))
+	recipe := configurationOf(t, p, "sssd", "etc/sssd/sssd.conf")
 	clear := strings.Replace(recipe, "ldap_id_use_start_tls = true", "", 1)
 	for name, conf := range map[string]string{"clear": clear, "StartTLS": recipe, "ldaps": strings.Replace(clear, p.urls[0], p.urls[1], 1)} {
 		t.Run(name, func(t *testing.T) { askScript(t, "sssd.sh", writeIn(t, t.TempDir(), "sssd.conf", conf), getent) })
@@ -171,19 +177,19 @@ func TestLogins(t *testing.T) {
 		t.Parallel()
 		wantSSSD(t)
 		wantPrograms(t, "/lib/*/security/pam_sss.so")
-		runLogins(t, "sssd", sssd)
+		runLogins(t, "sssd", "etc/sssd/sssd.conf", sssd)
 	})
 	t.Run("nslcd", func(t *testing.T) {
 		t.Parallel()
 		wantNslcd(t)
 		wantPrograms(t, "/lib/*/security/pam_ldap.so")
-		runLogins(t, "nslcd", nslcd)
+		runLogins(t, "nslcd", "etc/nslcd.conf", nslcd)
 	})
 }
 
-func runLogins(t *testing.T, service string, calls []scriptCall) {
-	p := serveSecured(t, unixEntries(t))
-	conf := writeIn(t, t.TempDir(), "conf", blocksOf(t, service, p)[0])
+func runLogins(t *testing.T, service, file string, calls []scriptCall) {
+	p := serveSecured(t, unixEntries(t), serviceEntry(t, service))
+	conf := writeIn(t, t.TempDir(), "conf", configurationOf(t, p, service, file))
 	show(t, conf, p.ca)
 	askScript(t, service+".sh", conf, calls)
 	p.stop()

@@ -63,7 +63,7 @@ func TestRunHint(t *testing.T) {
 // runServicePolicy runs the command of the recipe "A policy for services", and checks that the account
 // can be used at once, and after many guesses.
 func runServicePolicy(t *testing.T, url string) {
-	page, err := os.ReadFile(recipesPage)
+	page, err := os.ReadFile("../docs/recipes.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,60 +1,23 @@
 package integration
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/go-ldap/ldap/v3"
 )
 
-// TestSlapdInFront runs the recipe "slapd in front" of docs/recipes.md: a slapd with back-ldap,
-// with the flag of the recipe and without it. A user who binds at slapd is that user in ldapd.
+// TestSlapdInFront runs docs/apps/slapd-proxy.md: a slapd with back-ldap,
+// with the flag of the page and without it. A user who binds at slapd is that user in ldapd.
 func TestSlapdInFront(t *testing.T) {
 	t.Parallel()
 	lookSbin(t, "slapd")
 	wantPrograms(t, "/usr/lib/ldap/back_ldap.so")
-	page, err := os.ReadFile(recipesPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(page), "\n## slapd in front (run by a test)\n")
-	if !found {
-		t.Fatal("no recipe")
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
-	var conf, rules []string
-	for line := range strings.Lines(section) {
-		if text, ok := strings.CutPrefix(line, "    "); !ok {
-			continue
-		} else if strings.Contains(text, ": allow ") {
-			rules = append(rules, strings.TrimSpace(text))
-		} else {
-			conf = append(conf, text)
-		}
-	}
-	if len(rules) != 2 {
-		t.Fatalf("the recipe has the rules %q", rules)
-	}
-
-	store := filepath.Join(t.TempDir(), "store")
-	importInto(t, store, example)
-	p := serve(t, store)
+	p := serveSecured(t, serviceEntry(t, "slapd-proxy"))
+	conf := configurationOf(t, p, "slapd-proxy", "etc/ldap/slapd.conf")
+	rules := strings.Split(strings.TrimSpace(configurationOf(t, p, "slapd-proxy", "rules")), "\n")
 	c := p.admin()
 	defer c.Close()
-	const proxy = "cn=proxy,ou=services," + suffix
-	add := func(name string, attributes ...string) {
-		r := ldap.NewAddRequest(name, nil)
-		for i := 0; i < len(attributes); i += 2 {
-			r.Attribute(attributes[i], []string{attributes[i+1]})
-		}
-		if err := c.Add(r); err != nil && !ldap.IsErrorWithCode(err, ldap.LDAPResultEntryAlreadyExists) {
-			t.Fatal(err)
-		}
-	}
-	add("ou=services,"+suffix, "objectClass", "organizationalUnit")
-	add(proxy, "objectClass", "inetOrgPerson", "cn", "proxy", "sn", "proxy", "userPassword", "secret of the proxy")
 	change := ldap.NewModifyRequest("cn=config", nil)
 	change.Add("accessRule", rules)
 	if err := c.Modify(change); err != nil {
@@ -62,14 +25,12 @@ func TestSlapdInFront(t *testing.T) {
 	}
 
 	for name, text := range map[string]string{
-		"critical":     strings.Join(conf, ""),
-		"not critical": strings.Replace(strings.Join(conf, ""), " flags=proxy-authz-critical", "", 1),
+		"critical":     conf,
+		"not critical": strings.Replace(conf, " flags=proxy-authz-critical", "", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			text := slapdSchemas(t) + strings.ReplaceAll(text, "ldap://ldap.example.com", p.url())
 			var log safeBuffer
-			url, cmd := runSlapd(t, writeIn(t, dir, "slapd.conf", text), &log)
+			url, cmd := runSlapd(t, writeIn(t, t.TempDir(), "slapd.conf", slapdSchemas(t)+text), &log)
 			defer func() {
 				cmd.Process.Kill()
 				cmd.Wait()

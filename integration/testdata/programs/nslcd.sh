@@ -5,7 +5,8 @@ here=$(dirname "$0")
 mount -t tmpfs none /run
 mkdir /run/nslcd
 chown nslcd:nslcd /run/nslcd
-mount --bind "$CONF" /etc/nslcd.conf
+install -m 640 -g nslcd "$CONF" /run/nslcd.conf # it has a password
+mount --bind /run/nslcd.conf /etc/nslcd.conf
 /usr/sbin/nslcd --nofork 2>/run/nslcd.log &
 nslcd=$!
 SERVICE=ldap

@@ -74,7 +74,7 @@ func (a *Authority) sign(template, parent *x509.Certificate, key crypto.Signer) 
 // Server returns a certificate for localhost.
 func (a *Authority) Server() tls.Certificate {
 	template := a.template(pkix.Name{CommonName: "localhost"})
-	template.DNSNames = []string{"localhost"}
+	template.DNSNames = []string{"localhost", "ldap.example.com"}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
 	return a.issue(template, newKey(a.t))
 }

@@ -1,0 +1,268 @@
+package integration
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	godiff "github.com/google/go-cmp/cmp"
+)
+
+var allApps = flag.Bool("apps", false, "run all pages of docs/apps, and unpack their packages")
+
+// apps are the pages of docs/apps that TestApps runs.
+var apps = []struct {
+	page     string
+	packages string // which scripts/unpack unpacks
+	start    string // shell; what the machine does when it starts
+	extra    bool   // only with -apps: slow, or not worth its packages in every run
+	program  string // what is installed, if nothing is unpacked
+}{
+	{"apache", "", `mkdir -p /mnt/www/private; touch /mnt/www/private/index.html; cd /usr/lib/apache2/modules
+		{
+			printf '%s\n' 'ServerRoot /mnt' 'ServerName localhost' 'Listen 80' 'ErrorLog /dev/stderr' 'User www-data' 'Group www-data' 'DocumentRoot /mnt/www'
+			for m in mpm_prefork authn_core authz_core authz_user auth_basic ldap authnz_ldap dir; do echo LoadModule ${m}_module $PWD/mod_$m.so; done
+			echo Include /etc/apache2/conf-enabled/ldap.conf
+		} >/mnt/apache.conf
+		apache2 -f /mnt/apache.conf & await "ss -ltn | grep :80"`, false, "/usr/lib/apache2/modules/mod_authnz_ldap.so"},
+	{"autofs", "autofs-ldap", "cp /usr/share/autofs/conffiles/auto.master /etc; sed -i s/^automount:.*/automount:files/ /etc/nsswitch.conf", false, ""},
+	{"dhcp", "isc-dhcp-server-ldap", "", true, ""},
+	{"django", "python3-django-auth-ldap", `cat >/mnt/bin/login <<'P'
+#!/usr/bin/python3
+import os, sys
+sys.path.append("/etc/django")
+os.environ["DJANGO_SETTINGS_MODULE"] = "settings"
+import django, django.core.management, django.contrib.auth
+django.setup()
+django.core.management.call_command("migrate", verbosity=0)
+user = django.contrib.auth.authenticate(username=sys.argv[1], password=sys.argv[2])
+print(user and f"{user.email} {user.is_staff}")
+P
+		chmod 755 /mnt/bin/login`, true, ""},
+	{"dovecot", "", `printf '%s\n' 'log_path = /dev/stderr' 'ssl = no' 'protocols =' 'passdb {' 'driver = ldap' 'args = /etc/dovecot/dovecot-ldap.conf.ext' '}' \
+			'userdb {' 'driver = ldap' 'args = /etc/dovecot/dovecot-ldap.conf.ext' '}' >/etc/dovecot/dovecot.conf
+		dovecot & await "test -S /run/dovecot/auth-userdb"`, false, "/usr/lib/dovecot/modules/auth/libauthdb_ldap.so"},
+	{"exim", "exim4-daemon-heavy", "useradd -r Debian-exim; chgrp Debian-exim /etc/exim4/exim4.conf", false, ""},
+	{"freeradius", "", `cd /etc/freeradius/3.0
+		{
+			printf '%s\n' 'libdir = /usr/lib/freeradius' 'logdir = /mnt' 'run_dir = /mnt' 'client localhost {' 'ipaddr = 127.0.0.1' 'secret = testing123' '}'
+			printf '%s\n' 'modules {' '$INCLUDE mods-enabled/ldap' '}'
+			printf '%s\n' 'server default {' 'listen {' 'type = auth' 'ipaddr = 127.0.0.1' 'port = 1812' '}' '$INCLUDE sites-enabled/default' '}'
+		} >radiusd.conf
+		freeradius -d . -D /usr/share/freeradius -X & await "ss -lun | grep :1812"`, false, "/usr/lib/freeradius/rlm_ldap.so"},
+	{"hadoop", "", `cat >/mnt/Groups.java <<'J'
+public class Groups {
+	public static void main(String[] args) throws Exception {
+		var conf = new org.apache.hadoop.conf.Configuration();
+		conf.addResource(new org.apache.hadoop.fs.Path("/etc/hadoop/core-site.xml"));
+		String groups = "";
+		try {
+			groups = String.join(" ", new java.util.TreeSet<>(new org.apache.hadoop.security.Groups(conf).getGroups(args[1])));
+		} catch (java.io.IOException e) { // no groups
+		}
+		System.out.println((args[1] + " : " + groups).trim());
+	}
+}
+J
+		keytool -importcert -noprompt -alias ca -file /etc/ssl/certs/ca-certificates.crt -keystore /mnt/trust -storepass changeit
+		printf '#!/bin/sh\nexec java -Djavax.net.ssl.trustStore=/mnt/trust -Djavax.net.ssl.trustStorePassword=changeit -cp "%s/*" /mnt/Groups.java "$@" 2>/mnt/java.log\n' \
+			"$(dirname "$home"/.cache/ldapd-hbase/2.6.4-hadoop3*/lib/hadoop-common-3.4.2.jar | tail -1)" >/mnt/bin/hdfs
+		chmod 755 /mnt/bin/hdfs`, true, os.ExpandEnv("$HOME/.cache/ldapd-hbase/2.6.4-hadoop3*/lib/hadoop-common-3.4.2.jar")},
+	{"kerberos", "krb5-kdc-ldap krb5-kdc krb5-admin-server krb5-user", `printf '%s\n' '[libdefaults]' 'default_realm = EXAMPLE.COM' '[realms]' 'EXAMPLE.COM = {' 'kdc = localhost' '}' >/etc/krb5.conf`, true, ""},
+	{"nslcd", "", "chgrp nslcd /etc/nslcd.conf; mkdir /run/nslcd; chown nslcd:nslcd /run/nslcd; nslcd & await 'test -S /run/nslcd/socket'", false, "/lib/*/libnss_ldap.so.2"},
+	{"postfix", "", "echo compatibility_level = 3.6 >/etc/postfix/main.cf", false, "/usr/lib/postfix/postfix-ldap.so"},
+	{"powerdns", "pdns-backend-ldap bind9-host", `useradd -r pdns; mkdir /run/pdns; pdns_server --setuid= --setgid= --guardian=no --daemon=no & await "ss -lun | grep :53"`, true, ""},
+	{"proftpd", "proftpd-mod-ldap", `cp /usr/share/proftpd/templates/proftpd.conf /usr/share/proftpd/templates/modules.conf /etc/proftpd/; useradd -r proftpd; proftpd -n & await "ss -ltn | grep :21"`, true, ""},
+	{"pure-ftpd", "pure-ftpd-ldap", `mkdir -p /home/jdoe; pure-ftpd-ldap -l ldap:/etc/pure-ftpd/db/ldap.conf & await "ss -ltn | grep :21"`, false, ""},
+	{"samba", "samba", "mkdir -p /run/samba; echo jdoe:x:10000:10000::/:/bin/sh >>/etc/passwd", true, ""},
+	{"slapd-proxy", "", "sed -i '1i modulepath /usr/lib/ldap' /etc/ldap/slapd.conf; for s in nis inetorgperson cosine core; do sed -i \"1i include /etc/ldap/schema/$s.schema\" /etc/ldap/slapd.conf; done; slapd -h ldap://:3890 -f /etc/ldap/slapd.conf -d 0 & await 'ss -ltn | grep :3890'", false, "/usr/lib/ldap/back_ldap.so"},
+	{"squid", "squid", `mkdir -p /run/squid /mnt/www && chown -R proxy:proxy /run/squid /var/log/squid /var/spool/squid
+		chgrp proxy /etc/squid/ldap.secret
+		python3 -m http.server -d /mnt/www 8000 & squid -N & await "ss -ltn | grep :3128 && ss -ltn | grep :8000"`, true, ""},
+	{"sssd", "", "sssd -i & await 'getent -s sss passwd jdoe'", false, "/usr/lib/*/sssd/libsss_ldap.so"},
+	{"sudo", "sudo-ldap", `echo jdoe:x:10000:10000::/:/bin/sh >>/etc/passwd; echo 'jdoe:*:::::::' >>/etc/shadow; echo jdoe:x:10000: >>/etc/group; echo developers:x:10001:jdoe >>/etc/group
+		echo 'sudoers: files ldap' >>/etc/nsswitch.conf`, false, ""},
+}
+
+// TestApps runs the pages of docs/apps: with their rules and their configuration as they are on the page, their commands
+// must print what is on the page. Each page has a server of its own, with the profile staff.
+func TestApps(t *testing.T) {
+	wantMounts(t)
+	wantPrograms(t, "/sbin/ip", "/usr/bin/ldapsearch", "/usr/bin/curl")
+	f := newTLS(t)
+	for _, app := range apps {
+		t.Run(app.page, func(t *testing.T) {
+			t.Parallel()
+			if app.extra && !*allApps {
+				t.Skip("only with -apps")
+			}
+			if app.program != "" {
+				wantPrograms(t, app.program)
+			}
+			runApp(t, f, appPage(t, app.page), app.page, unpacked(t, app.packages), app.start)
+		})
+	}
+}
+
+// unpacked returns the folders of packages that scripts/unpack has unpacked.
+func unpacked(t *testing.T, packages string) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip(err)
+	}
+	var roots []string
+	for _, p := range strings.Fields(packages) {
+		root := filepath.Join(cache, "ldapd-apps", p)
+		if _, err := os.Stat(root); err != nil {
+			if !*allApps {
+				t.Skipf("%s is not unpacked (scripts/unpack, or the flag -apps)", p)
+			}
+			if out, err := exec.Command("../scripts/unpack", p).CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", p, err, out)
+			}
+		}
+		roots = append(roots, root)
+	}
+	return strings.Join(roots, " ")
+}
+
+// A page is what a page of docs/apps says, written to a folder as testdata/programs/app.sh takes it.
+type page struct {
+	file, dir, transcript string
+}
+
+// ruleLine begins an access rule; fileMode is what a page says of a file.
+var ruleLine, fileMode = regexp.MustCompile(`^(".*" )?\S+: (allow|deny) `), regexp.MustCompile(`mode (0[0-7]+)`)
+
+// appPage reads a page of docs/apps. The first line of a block tells what the block is, or else the line before it does,
+// which begins with the name of a file.
+func appPage(t *testing.T, name string) page {
+	t.Helper()
+	p := page{file: "../docs/apps/" + name + ".md", dir: t.TempDir()}
+	text, err := os.ReadFile(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes := map[string]string{}
+	files := map[string]string{"setup": "", "entries.ldif": "", "rules": "", "commands": ""}
+	for _, block := range codeBlocks(string(text)) {
+		file := ""
+		switch {
+		case strings.HasPrefix(block.code, "$ "):
+			file, p.transcript = "commands", p.transcript+block.code
+			block.code = ""
+			for line := range strings.Lines(p.transcript) {
+				if c, ok := strings.CutPrefix(line, "$ "); ok {
+					block.code += c
+				}
+			}
+		case strings.HasPrefix(block.code, "dn: "):
+			file = "entries.ldif"
+			block.code += "\n"
+		case strings.HasPrefix(block.code, "ldapd "):
+			file = "setup"
+		case ruleLine.MatchString(block.code):
+			file = "rules"
+		case strings.HasPrefix(block.before, "/etc/"):
+			file = strings.TrimRight(strings.Fields(block.before)[0], ",:")[1:]
+			if m := fileMode.FindStringSubmatch(block.before); m != nil {
+				modes[file] = m[1]
+			}
+		default:
+			t.Fatalf("%s: which file is this?\n%s", name, block.code)
+		}
+		files[file] += block.code
+	}
+	if p.transcript == "" {
+		t.Fatalf("%s has no commands", name)
+	}
+	for file, text := range files {
+		path := writeIn(t, p.dir, file, text)
+		if mode, err := strconv.ParseUint(modes[file], 8, 32); err == nil {
+			if err := os.Chmod(path, os.FileMode(mode)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return p
+}
+
+// A codeBlock is a block of a page, and the line of text before it. Lines that can begin a block of another kind do so
+// after an empty line.
+type codeBlock struct{ before, code string }
+
+func codeBlocks(page string) (blocks []codeBlock) {
+	before, code, gap := "", false, ""
+	for line := range strings.Lines(page) {
+		text, indented := strings.CutPrefix(line, "    ")
+		switch {
+		case indented && code && (gap == "" || !strings.HasPrefix(text, "$ ") && !strings.HasPrefix(text, "ldapd ") && !ruleLine.MatchString(text) &&
+			!(strings.HasPrefix(text, "dn: ") && !strings.HasPrefix(blocks[len(blocks)-1].code, "dn: "))):
+			blocks[len(blocks)-1].code += gap + text
+			gap = ""
+		case indented:
+			blocks = append(blocks, codeBlock{before, text})
+			code, gap = true, ""
+		case line == "\n":
+			gap = line
+		default:
+			before, code = line, false
+		}
+	}
+	return blocks
+}
+
+// configurationOf returns a file of a page of docs/apps, with the server and the CA of a test.
+func configurationOf(t *testing.T, p *secured, app, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(appPage(t, app).dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer("ldap://ldap.example.com", p.url(), "/etc/ssl/certs/ca-certificates.crt", p.ca).Replace(string(text))
+}
+
+// serviceEntry writes an LDIF file of the account of a page.
+func serviceEntry(t *testing.T, app string) string {
+	return writeIn(t, t.TempDir(), "service.ldif", "dn: uid="+app+",ou=services,"+suffix+"\nobjectClass: account\nobjectClass: simpleSecurityObject\n"+
+		"userPassword: x4Gq0vWb7Yt2LsPe9KdR\n")
+}
+
+// runApp runs the commands of a page, and compares their output with the page.
+func runApp(t *testing.T, f *tlsFiles, p page, name, roots, start string) {
+	t.Helper()
+	sample, err := filepath.Abs(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "testdata/programs/app.sh")
+	cmd.Env = append(os.Environ(), "PAGE="+p.dir, "NAME="+name, "UNPACKED="+roots, "START="+start, "LDAPD="+ldapd(t), "SAMPLE="+sample,
+		"CERTIFICATE="+f.certificate, "KEY="+f.key, "CA="+f.ca)
+	var log strings.Builder
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if flag.Lookup("rewrite").Value.String() == "true" {
+		p.rewrite(t, string(out))
+		return
+	}
+	if diff := godiff.Diff(strings.Split(p.transcript, "\n"), strings.Split(string(out), "\n")); diff != "" || err != nil {
+		t.Errorf("%v (- the page, + the application):\n%s%s", err, diff, log.String())
+	}
+}
+
+// rewrite replaces the transcript of the page.
+func (p page) rewrite(t *testing.T, transcript string) {
+	text, err := os.ReadFile(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	indented := regexp.MustCompile(`(?m)^(.)`)
+	old, changed := indented.ReplaceAllString(p.transcript, "    $1"), indented.ReplaceAllString(transcript, "    $1")
+	writeIn(t, filepath.Dir(p.file), filepath.Base(p.file), strings.Replace(string(text), old, changed, 1))
+}
