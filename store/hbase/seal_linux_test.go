@@ -55,7 +55,9 @@ func TestSeal(t *testing.T) {
 	}
 	ctx := context.Background()
 	url := hbase.Scheme + hbasetest.Start(t) + "/" + hbasetest.Prefix(t)
-	covers := func(name string, f table.Family, q []byte) bool { return f == 'b' || name == "heads" && string(q) == "secret" }
+	covers := func(name string, f table.Family, q []byte) bool {
+		return f == 'b' || name == "heads" && string(q) == "secret"
+	}
 	s := withKeys(t, url, "k", covers)
 	d := create(t, s, data, heads)
 	t.Cleanup(func() { s.Drop(context.WithoutCancel(ctx), "data", "heads") })
