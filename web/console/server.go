@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -35,25 +37,57 @@ func (v *visit) monitor() (facts []fact, err error) {
 	return facts, nil
 }
 
-// showServers shows the entries below cn=monitor.
+// A serversPage is the data of the page of servers.
+type serversPage struct {
+	Store  *entryPage   // what is said of the store
+	Slots  []*Entry     // the servers of the store
+	Views  []*Entry     // how views are kept
+	Others []*entryPage // the other entries below cn=monitor
+}
+
+// SlotAge returns for how long a server has not published a change.
+func (e *Entry) SlotAge() string {
+	ms, err := strconv.ParseInt(e.First("slotHeadAge"), 10, 64)
+	if err != nil {
+		return ""
+	}
+	return ago(time.Now().Add(-time.Duration(ms) * time.Millisecond))
+}
+
+// plain are attributes of the monitor that say nothing of a server.
+var plain = strings.Fields("objectClass cn entryDN subschemaSubentry structuralObjectClass hasSubordinates createTimestamp modifyTimestamp creatorsName modifiersName")
+
+// showServers shows the entries below cn=monitor: the store, its servers and its views, and then everything else.
 func showServers(v *visit) error {
 	f, err := v.search(&op.Search{Base: "cn=monitor", Scope: op.WholeSubtree, Filter: namedLike(""), Attributes: []string{"*", "+"}}, v.r.URL.Query().Get("cookie"))
 	if err != nil {
 		return err
 	}
-	var sections []*entryPage
+	var p serversPage
 	for _, e := range f.Entries {
-		p := &entryPage{Entry: e}
-		p.User, p.Operational = v.rowsOf(e, nil)
-		p.User = slices.DeleteFunc(append(p.User, p.Operational...), func(r *Row) bool {
-			return slices.ContainsFunc([]string{"objectClass", "cn", "entryDN", "subschemaSubentry", "structuralObjectClass", "hasSubordinates", "createTimestamp", "modifyTimestamp", "creatorsName", "modifiersName"},
-				func(n string) bool { return isCalled(r.Type, n) })
+		switch {
+		case e.First("slotNumber") != "":
+			p.Slots = append(p.Slots, e)
+			continue
+		case strings.HasSuffix(strings.ToLower(e.DN), ",cn=views,cn=monitor"):
+			e.DN = e.DN[:len(e.DN)-len(",cn=monitor")] // of the view
+			p.Views = append(p.Views, e)
+			continue
+		}
+		one := &entryPage{Entry: e}
+		one.User, one.Operational = v.rowsOf(e, nil)
+		one.User = slices.DeleteFunc(append(one.User, one.Operational...), func(r *Row) bool {
+			return slices.ContainsFunc(plain, func(n string) bool { return isCalled(r.Type, n) })
 		})
-		if len(p.User) > 0 {
-			sections = append(sections, p)
+		switch {
+		case len(one.User) == 0:
+		case e.First("clusterNewest") != "":
+			p.Store = one
+		default:
+			p.Others = append(p.Others, one)
 		}
 	}
-	return v.render("servers", "Servers", sections)
+	return v.render("servers", "Servers", p)
 }
 
 // showViews shows the views of the directory, and the records of one.
