@@ -1,7 +1,12 @@
 package monitor
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
@@ -80,4 +85,40 @@ func (r *Report) Errors() (n int64) {
 func (r *Report) Messages() int64 {
 	_, completed := r.Operations()
 	return r.Entries + r.References + completed - r.Completed[Unbind] - r.Completed[Abandon]
+}
+
+// Figures returns the gauges and counters of the server as Prometheus sees them, sorted by name, without the prefix of
+// their names: store_bytes{part="tables"} 4096. What cannot be read now is left out.
+func (m *Metrics) Figures() (lines []string) {
+	families, _ := m.Registry.Gather() // an error is of single families, which are left out
+	for _, f := range families {
+		name, ours := strings.CutPrefix(f.GetName(), "ldapd_")
+		if !ours {
+			continue
+		}
+		for _, x := range f.GetMetric() {
+			var v float64
+			switch f.GetType() {
+			case dto.MetricType_GAUGE:
+				v = x.GetGauge().GetValue()
+			case dto.MetricType_COUNTER:
+				v = x.GetCounter().GetValue()
+			default:
+				continue // histograms are for Prometheus
+			}
+			lines = append(lines, name+labels(x)+" "+strconv.FormatFloat(v, 'f', -1, 64))
+		}
+	}
+	return lines
+}
+
+func labels(x *dto.Metric) string {
+	var all []string
+	for _, l := range x.GetLabel() {
+		all = append(all, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "{" + strings.Join(all, ",") + "}"
 }

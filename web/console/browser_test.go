@@ -328,7 +328,7 @@ func TestPages(t *testing.T) {
 	for _, a := range all {
 		errands = append(errands, errand{who: "admin", address: strings.Replace(a, "at=AT", "at="+moment, 1), n: len(errands)})
 	}
-	for _, a := range []string{"/me", "/me/code", "/tree", "/search", dnLink(jdoe), dnLink(jdoe) + "/edit", "/servers", "/views"} {
+	for _, a := range []string{"/me", "/me/code", "/tree", "/search", dnLink(jdoe), dnLink(jdoe) + "/edit", "/servers", "/store", "/views"} {
 		errands = append(errands, errand{who: "jdoe", address: a, n: len(errands)})
 	}
 	for _, a := range []string{"/login", "/login?done=out", "/tree", dnLink(jdoe)} {

@@ -155,6 +155,7 @@ func routes() map[string]func(*visit) error {
 		"POST /access":                   changeRules,
 		"GET /schema":                    showSchema,
 		"GET /servers":                   showServers,
+		"GET /store":                     showStore,
 		"GET /views":                     showViews,
 		"GET /entry/{id}/history":        showHistory,
 		"GET /entry/{id}/compare":        compareMoments,

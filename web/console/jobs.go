@@ -44,7 +44,7 @@ func jobNumber(e *Entry) int {
 // Operating are the pages for whoever runs the server.
 func (p *place) Operating() []struct{ Name, Path string } {
 	return []struct{ Name, Path string }{{"Access", "/access"}, {"Accounts", "/accounts"}, {"Branches", "/branches"}, {"Views", "/views"},
-		{"Operations", "/operations"}, {"Jobs", "/jobs"}, {"Servers", "/servers"}}
+		{"Operations", "/operations"}, {"Jobs", "/jobs"}, {"Servers", "/servers"}, {"Store", "/store"}}
 }
 
 // Clock returns a Generalized Time as people write it.

@@ -136,6 +136,19 @@ func TestKeyboard(t *testing.T) {
 		b.enter()
 		b.says("The changes have been made.", "+41 44 000 00 00")
 	})
+	b.task("find who changed what", func() {
+		b.open("History")
+		b.says("admin", "+41 44 000 00 00")
+	})
+	b.task("undo it", func() {
+		b.open("Undo")
+		b.says("Undo a change", "+41 44 555 06 50")
+		b.open("Undo")
+		b.says("The change has been undone.")
+	})
+	if !strings.Contains(s.entry("uid=anielsen,"+people), "+41 44 555 06 50") {
+		t.Error("the phone is not as it was")
+	}
 	b.task("see the tree as it was", func() {
 		b.address("/tree?base=" + url.QueryEscape(people))
 		b.to("Now")

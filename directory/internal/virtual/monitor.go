@@ -83,6 +83,9 @@ func monitored(req *request.Request, c *txn.Cluster, checkpoints []txn.Checkpoin
 		r := m.Report()
 		addTotals(req, top, r)
 		all = append(all, counted(req, r)...)
+		figures := newEntry(req, "cn=Metrics,"+monitorName, "monitoredObject", "cn", "Metrics")
+		figures.add(req.Schema, "monitoredInfo", m.Figures()...)
+		all = append(all, figures)
 	}
 	all = append(all, cluster)
 	for _, s := range c.Slots {
