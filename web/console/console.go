@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -241,12 +242,18 @@ func (c *Console) page(show func(*visit) error) http.Handler {
 		defer session.Close()
 		q := r.URL.Query()
 		here := door{place{r, strings.TrimSpace(q.Get("at"))}, c, session, web.Client{Session: session, Trace: c.trace}, session.Name()}
+		if slices.ContainsFunc(presentOnly, here.Under) {
+			here.At = ""
+		}
 		v := &visit{door: here, w: w, Over: over, Notice: notices[q.Get("done")]}
 		if err := show(v); err != nil {
 			v.fail(err)
 		}
 	})
 }
+
+// presentOnly are the pages that show only what is now, or moments of their own.
+var presentOnly = []string{"/me", "/login", "/reset", "/schema", "/servers", "/operations", "/jobs", "/access", "/branches", "/changes", "/diff", "/restore", "/undo", "/moments"}
 
 // notices are what a page says after a change has led to it.
 var notices = map[string]string{

@@ -156,6 +156,15 @@ func (v *door) ReadsChanges() bool {
 	return v.Who != "" && err == nil && top.First("firstChangeNumber") != ""
 }
 
+// ReadsPast reports whether the requester may read the past of any entry.
+func (v *door) ReadsPast() bool {
+	then := *v
+	then.At = "now"
+	_, err := then.base("cn=config", "1.1")
+	var refused *op.Result
+	return !errors.As(err, &refused) || refused.Code != op.InsufficientAccessRights
+}
+
 // UndoLink returns the address of the page that undoes the commit of a change.
 func (p *place) UndoLink(c *change) string {
 	return link("/undo", "revision", c.Revision(), "number", c.Number())
@@ -309,7 +318,6 @@ type changesPage struct {
 
 // showChanges shows the changes of all entries, the newest first.
 func showChanges(v *visit) error {
-	v.At = ""
 	q := v.r.URL.Query()
 	p := &changesPage{Who: strings.TrimSpace(q.Get("who")), Since: q.Get("since"), Until: q.Get("until")}
 	since, err := typedTime(p.Since)
@@ -449,7 +457,6 @@ type diffPage struct {
 
 // showDiff shows what differs between two moments.
 func showDiff(v *visit) error {
-	v.At = ""
 	q := v.r.URL.Query()
 	p := &diffPage{From: strings.TrimSpace(q.Get("from")), To: strings.TrimSpace(q.Get("to")), Base: strings.TrimSpace(q.Get("base")), Asked: q.Has("from")}
 	if !p.Asked {
@@ -520,7 +527,6 @@ func restore(v *visit) error {
 	if err := v.r.ParseForm(); err != nil {
 		return err
 	}
-	v.At = ""
 	r := control.Restore{Name: strings.TrimSpace(v.r.Form.Get("name")), Moment: strings.TrimSpace(v.r.Form.Get("moment")), Subtree: v.r.Form.Has("subtree")}
 	var refused error
 	if v.r.Method == http.MethodPost {
@@ -640,7 +646,6 @@ func undo(v *visit) error {
 	if err := v.r.ParseForm(); err != nil {
 		return err
 	}
-	v.At = ""
 	p, err := v.undoOf()
 	if err != nil {
 		return err
