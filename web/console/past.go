@@ -243,6 +243,7 @@ type comparison struct {
 	ID, DN string
 	At     [2]string
 	Found  [2]bool
+	Still  bool // nothing was changed between
 	Rows   []*comparedRow
 	Same   []string // attributes with the same values
 }
@@ -264,6 +265,7 @@ func compareMoments(v *visit) error {
 	q := v.r.URL.Query()
 	p := &comparison{ID: v.r.PathValue("id"), At: [2]string{q.Get("from"), q.Get("to")}}
 	var texts [2]map[string]string
+	var csns [2]string
 	for i, at := range p.At {
 		then := *v
 		then.At = at
@@ -275,7 +277,7 @@ func compareMoments(v *visit) error {
 		} else if err != nil {
 			return err
 		}
-		p.Found[i], p.DN = true, e.DN
+		p.Found[i], p.DN, csns[i] = true, e.DN, e.First("entryCSN")
 		user, _ := then.rowsOf(e, more)
 		for _, r := range user {
 			n := slices.IndexFunc(p.Rows, func(c *comparedRow) bool { return c.Name == r.Name })
@@ -304,7 +306,7 @@ func compareMoments(v *visit) error {
 		}
 		return same
 	})
-	v.At = ""
+	v.At, p.Still = "", csns[0] == csns[1] && csns[0] != ""
 	return v.render("compare", "Two moments of "+labelOf(p.DN), p)
 }
 
