@@ -79,6 +79,9 @@ func wordsOf(r op.Request) (kind string, all []string) {
 	switch r := r.(type) {
 	case *op.Add:
 		kind = "add"
+		for _, a := range r.Attributes {
+			all = append(all, a.Description)
+		}
 	case *op.Delete:
 		kind = "delete"
 	case *op.ModifyDN:
