@@ -283,6 +283,9 @@ func (v *visit) fail(err error) {
 	if v.Who == "" && (v.status == http.StatusForbidden || v.status == http.StatusNotFound) && v.r.Method == http.MethodGet {
 		text += " Perhaps you may see it when you have logged in."
 	}
+	if v.Who != "" && v.status == http.StatusForbidden {
+		text += " Ask who runs this directory."
+	}
 	part := "layout"
 	if v.r.Header.Get("HX-Request") != "" { // htmx puts the answer into a list of the page
 		part = "part"
@@ -428,6 +431,14 @@ func (p *place) Here(at string) string {
 
 // Self returns the visit, for templates that pass it on.
 func (v *visit) Self() *visit { return v }
+
+// Whose returns the address of the entry that this page is a page of, or "".
+func (p *place) Whose() string {
+	if id := p.r.PathValue("id"); id != "" && p.r.URL.Path != "/entry/"+id {
+		return "/entry/" + pathOf(id)
+	}
+	return ""
+}
 
 // Path returns the path of this page.
 func (p *place) Path() string { return p.r.URL.EscapedPath() }
