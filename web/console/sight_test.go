@@ -12,6 +12,11 @@ import (
 // TestFirstSight checks what pages say to somebody who sees them for the first time.
 func TestFirstSight(t *testing.T) {
 	s := newSite(t)
+	v := s.logged(jdoe, "opensesame")
+	v.get(dnLink(jdoe) + "/edit") // before a rule lets people write objectClass
+	if v.shows("inetOrgPerson"); strings.Contains(v.text, `aria-label="objectClass"`) {
+		t.Errorf("jdoe is offered to change objectClass: %s", v.page())
+	}
 	s.rich()
 	old := url.QueryEscape(time.Now().UTC().Format(time.RFC3339Nano))
 	time.Sleep(2 * time.Millisecond) // a moment includes its whole millisecond
@@ -47,13 +52,13 @@ func TestFirstSight(t *testing.T) {
 		{"jdoe", "/no-such-page", "", ">Entry<"},
 		{"jdoe", "/jobs", "Ask who runs this directory.", ""},
 	} {
-		v := visitors[x.who]
+		v = visitors[x.who]
 		v.get(x.address)
 		if !strings.Contains(v.text, x.says) || x.not != "" && strings.Contains(v.text, x.not) {
 			t.Errorf("%q at %s: %q, not %q: %s", x.who, x.address, x.says, x.not, v.page())
 		}
 	}
-	v := visitors["admin"]
+	v = visitors["admin"]
 	v.get("/changes")
 	v.follow("Undo")
 	v.shows("To undo this, the entry cn=new," + people + " is deleted.")
