@@ -47,7 +47,6 @@ type right struct {
 
 // showAccess shows the rules, and who may do what with an entry.
 func showAccess(v *visit) error {
-	v.At = "" // what may be done depends on the rules of now
 	q := v.r.URL.Query()
 	p := &accessPage{Name: strings.TrimSpace(q.Get("name")), As: strings.TrimSpace(q.Get("as")), Attributes: strings.TrimSpace(q.Get("attributes")), Asked: q.Has("as")}
 	if p.Asked {
@@ -109,7 +108,6 @@ func changeRules(v *visit) error {
 		return err
 	}
 	f := v.r.PostForm
-	v.At = ""
 	x := &rulesForm{DN: strings.TrimSpace(f.Get("edit")), Was: f.Get("was"), Text: strings.ReplaceAll(f.Get("rules"), "\r\n", "\n")}
 	now, err := v.rulesAt(x.DN)
 	if err != nil {
@@ -364,7 +362,6 @@ func (v *visit) branches(name string) (*branchesPage, error) {
 }
 
 func showBranches(v *visit) error {
-	v.At = ""
 	if v.r.URL.Query().Get("format") == "ldif" {
 		return downloadBranch(v)
 	}

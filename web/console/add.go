@@ -163,6 +163,9 @@ func (v *visit) addForm(p *addPage, fields []*Field, classes []string) error {
 	if p.Naming == "" {
 		p.Naming = v.usualNaming(p)
 	}
+	for _, g := range p.Groups {
+		g.Must = g.Must || g.Name == p.Naming
+	}
 	return v.render("add", "Add an entry", p)
 }
 

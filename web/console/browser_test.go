@@ -144,7 +144,8 @@ func (b *tab) scheme(name string) {
 
 // inspect checks the page that is shown for what people without mouse, sight or a wide screen would miss.
 const inspect = `axe.run(document, {runOnly: %s, resultTypes: ["violations"], preload: false}).then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary)).concat(
-	document.scrollingElement.scrollWidth > innerWidth ? ["the page is " + document.scrollingElement.scrollWidth + " wide"] : []))`
+	document.scrollingElement.scrollWidth > innerWidth ? ["the page is " + document.scrollingElement.scrollWidth + " wide"] : [],
+	[...document.querySelectorAll(".scroll:has(.stacked)")].filter(e => innerWidth < 600 && e.scrollWidth > e.clientWidth).map(e => e.ariaLabel + " is " + e.scrollWidth + " wide")))`
 
 // looks are the ways to look at a page. No colour depends on the width, and nothing else on the colours: so the first
 // look has all of axe's rules, and the second those whose result depends on the colours or the width. For pictures

@@ -43,7 +43,10 @@ func showCode(v *visit) error {
 // code shows the page, with a new secret if there is none yet.
 func (v *visit) code(status int, secret []byte, wrong string) error {
 	e, err := v.base(v.Who, "*")
-	if err != nil {
+	var refused *op.Result
+	if v.IsAdmin() && errors.As(err, &refused) {
+		return v.render("code", "One-time codes", &codePage{})
+	} else if err != nil {
 		return err
 	}
 	p := &codePage{Entry: e, Has: needsCodes(e), Error: wrong}
@@ -64,7 +67,6 @@ func (v *visit) code(status int, secret []byte, wrong string) error {
 			return err
 		}
 		err = v.try(&op.Modify{Name: e.DN, Changes: directory.RequireTOTP(e.DN, secret)}, permissive)
-		var refused *op.Result
 		if err != nil && !errors.As(err, &refused) {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -242,12 +243,18 @@ func (c *Console) page(show func(*visit) error) http.Handler {
 		defer session.Close()
 		q := r.URL.Query()
 		here := door{place{r, strings.TrimSpace(q.Get("at"))}, c, session, web.Client{Session: session, Trace: c.trace}, session.Name()}
+		if slices.ContainsFunc(presentOnly, here.Under) {
+			here.At = ""
+		}
 		v := &visit{door: here, w: w, Over: over, Notice: notices[q.Get("done")]}
 		if err := show(v); err != nil {
 			v.fail(err)
 		}
 	})
 }
+
+// presentOnly are the pages that show only what is now, or moments of their own.
+var presentOnly = []string{"/me", "/login", "/reset", "/schema", "/servers", "/operations", "/jobs", "/access", "/branches", "/changes", "/diff", "/restore", "/undo", "/moments"}
 
 // notices are what a page says after a change has led to it.
 var notices = map[string]string{
@@ -276,6 +283,9 @@ func (v *visit) fail(err error) {
 	}
 	if v.Who == "" && (v.status == http.StatusForbidden || v.status == http.StatusNotFound) && v.r.Method == http.MethodGet {
 		text += " Perhaps you may see it when you have logged in."
+	}
+	if v.Who != "" && v.status == http.StatusForbidden {
+		text += " Ask who runs this directory."
 	}
 	part := "layout"
 	if v.r.Header.Get("HX-Request") != "" { // htmx puts the answer into a list of the page
@@ -422,6 +432,14 @@ func (p *place) Here(at string) string {
 
 // Self returns the visit, for templates that pass it on.
 func (v *visit) Self() *visit { return v }
+
+// Whose returns the address of the entry that this page is a page of, or "".
+func (p *place) Whose() string {
+	if id := p.r.PathValue("id"); id != "" && p.r.URL.Path != "/entry/"+id {
+		return "/entry/" + pathOf(id)
+	}
+	return ""
+}
 
 // Path returns the path of this page.
 func (p *place) Path() string { return p.r.URL.EscapedPath() }

@@ -70,6 +70,14 @@ type editPage struct {
 	may map[*schema.AttributeType]bool // see mayChange
 }
 
+// Kept returns the object classes, if the form has no fields for them.
+func (p *editPage) Kept() []string {
+	if slices.ContainsFunc(p.Groups, func(g *Group) bool { return g.Name == "objectClass" }) {
+		return nil
+	}
+	return p.Strings("objectClass")
+}
+
 // fieldsOf returns the fields of an entry: its values, and empty ones for what it must have and for the
 // attributes in with.
 func (v *door) fieldsOf(p *editPage, with []string) (fields []*Field) {

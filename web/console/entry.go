@@ -228,7 +228,7 @@ func showValues(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.render("values", p.Attribute+" of "+p.Label(), p)
+	return v.render("values", "Values of "+p.Attribute+" of "+p.Label(), p)
 }
 
 // changeValues adds or removes one value.

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"net/url"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func (b *tab) shortcut(key string) {
 	b.must(call(b.ctx, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: "rawKeyDown", Key: key}))
 }
 
-// to moves the focus by Tab to the next element with a name.
+// to moves the focus by Tab to the next element with a name, or one that begins with what is before "…".
 func (b *tab) to(name string) {
 	b.t.Helper()
 	var passed []string
@@ -36,7 +37,7 @@ func (b *tab) to(name string) {
 		b.press(kb.Tab)
 		now, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](focused))
 		b.must(err)
-		if now == name {
+		if begin, ok := strings.CutSuffix(name, "…"); now == name || ok && strings.HasPrefix(now, begin) {
 			return
 		}
 		passed = append(passed, now)
@@ -57,8 +58,11 @@ func (b *tab) fill(pairs ...string) {
 func (b *tab) enter() {
 	b.t.Helper()
 	b.actions++
-	_, err := chromedp.RunResponse(b.ctx, chromedp.KeyEvent(kb.Enter))
-	b.must(err)
+	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
+	defer cancel()
+	if _, err := chromedp.RunResponse(ctx, chromedp.KeyEvent(kb.Enter)); err != nil {
+		b.t.Fatalf("Enter leads to no page: %v", err)
+	}
 }
 
 // open goes to elements with Enter.
@@ -94,7 +98,7 @@ func (b *tab) says(texts ...string) {
 		}
 		time.Sleep(50 * time.Millisecond) // a part of the page is on its way
 	}
-	b.t.Errorf("no %q: %s", texts, page)
+	b.t.Fatalf("no %q: %s", texts, page)
 }
 
 // task checks that a task took at most six actions, and no word of the browser.
@@ -118,7 +122,7 @@ func TestKeyboard(t *testing.T) {
 	b := s.tab(browser)
 	b.task("log in", func() {
 		b.address("/")
-		b.press(admin + kb.Tab + "secret")
+		b.fill("Name", admin, "Password", "secret") // a key that is pressed before autofocus is lost
 		b.enter()
 		b.says("Overview", "dc=example,dc=com")
 	})
@@ -141,7 +145,11 @@ func TestKeyboard(t *testing.T) {
 		b.says("admin", "+41 44 000 00 00")
 	})
 	b.task("undo it", func() {
+<<<<<<< HEAD
 		b.open("Undo")
+=======
+		b.open("Undo the modify…")
+>>>>>>> s29-h4
 		b.says("Undo a change", "+41 44 555 06 50")
 		b.open("Undo")
 		b.says("The change has been undone.")
@@ -197,7 +205,7 @@ func TestKeyboard(t *testing.T) {
 		b.says("You have logged out.")
 	})
 	b.task("change one's password", func() {
-		b.press("jdoe" + kb.Tab + "opensesame")
+		b.fill("Name", "jdoe", "Password", "opensesame")
 		b.enter()
 		b.open("jdoe")
 		b.fill("Present password", "opensesame", "New password", "a quiet harbour wall")

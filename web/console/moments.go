@@ -65,7 +65,6 @@ func showMoments(v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.At = ""
 	now := time.Now()
 	p := &momentsPage{page: page, At: page.Query().Get("at"), Ticks: []tick{{"now", "", now, 0}}, Shown: now}
 	floor, err := v.kept(p)

@@ -8,6 +8,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/seed-4dac0d86/ldapd/ldap/control"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
@@ -56,6 +58,11 @@ func TestMoments(t *testing.T) {
 	}
 	// Without the right to read the monitor and the changelog there are only times.
 	v = s.logged(jdoe, "opensesame")
+	v.get(dnLink(jdoe))
+	if strings.Contains(v.page(), "Moments to choose from") {
+		t.Error("jdoe is offered the past without the right to it")
+	}
+	s.ldap(s.admin, &op.Modify{Name: "cn=config", Changes: []op.Modification{op.Change(op.ModAdd, "accessRule", "use-at: allow users to use "+control.OIDAt, "past: allow users to past in (objectClass=person)")}})
 	v.get(dnLink(jdoe))
 	v.follow("Moments to choose from")
 	v.shows("an hour ago")

@@ -80,6 +80,9 @@ func seriesOf(all []sample) (plots []*series) {
 	return plots
 }
 
+// Measured reports whether there is a line to show.
+func (s *series) Measured() bool { return len(s.values) > 1 }
+
 // Now returns the last value.
 func (s *series) Now() string {
 	if len(s.values) == 0 {

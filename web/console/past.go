@@ -79,6 +79,9 @@ func wordsOf(r op.Request) (kind string, all []string) {
 	switch r := r.(type) {
 	case *op.Add:
 		kind = "add"
+		for _, a := range r.Attributes {
+			all = append(all, a.Description)
+		}
 	case *op.Delete:
 		kind = "delete"
 	case *op.ModifyDN:
@@ -154,6 +157,15 @@ func (v *door) ReadsChanges() bool {
 	now.At = ""
 	top, err := now.base("", "firstChangeNumber")
 	return v.Who != "" && err == nil && top.First("firstChangeNumber") != ""
+}
+
+// ReadsPast reports whether the requester may read the past of any entry.
+func (v *door) ReadsPast() bool {
+	then := *v
+	then.At = "now"
+	_, err := then.base("cn=config", "1.1")
+	var refused *op.Result
+	return !errors.As(err, &refused) || refused.Code != op.InsufficientAccessRights
 }
 
 // UndoLink returns the address of the page that undoes the commit of a change.
@@ -234,6 +246,7 @@ type comparison struct {
 	ID, DN string
 	At     [2]string
 	Found  [2]bool
+	Still  bool // nothing was changed between
 	Rows   []*comparedRow
 	Same   []string // attributes with the same values
 }
@@ -255,6 +268,7 @@ func compareMoments(v *visit) error {
 	q := v.r.URL.Query()
 	p := &comparison{ID: v.r.PathValue("id"), At: [2]string{q.Get("from"), q.Get("to")}}
 	var texts [2]map[string]string
+	var csns [2]string
 	for i, at := range p.At {
 		then := *v
 		then.At = at
@@ -266,7 +280,7 @@ func compareMoments(v *visit) error {
 		} else if err != nil {
 			return err
 		}
-		p.Found[i], p.DN = true, e.DN
+		p.Found[i], p.DN, csns[i] = true, e.DN, e.First("entryCSN")
 		user, _ := then.rowsOf(e, more)
 		for _, r := range user {
 			n := slices.IndexFunc(p.Rows, func(c *comparedRow) bool { return c.Name == r.Name })
@@ -295,7 +309,7 @@ func compareMoments(v *visit) error {
 		}
 		return same
 	})
-	v.At = ""
+	v.At, p.Still = "", csns[0] == csns[1] && csns[0] != ""
 	return v.render("compare", "Two moments of "+labelOf(p.DN), p)
 }
 
@@ -309,7 +323,6 @@ type changesPage struct {
 
 // showChanges shows the changes of all entries, the newest first.
 func showChanges(v *visit) error {
-	v.At = ""
 	q := v.r.URL.Query()
 	p := &changesPage{Who: strings.TrimSpace(q.Get("who")), Since: q.Get("since"), Until: q.Get("until")}
 	since, err := typedTime(p.Since)
@@ -449,7 +462,6 @@ type diffPage struct {
 
 // showDiff shows what differs between two moments.
 func showDiff(v *visit) error {
-	v.At = ""
 	q := v.r.URL.Query()
 	p := &diffPage{From: strings.TrimSpace(q.Get("from")), To: strings.TrimSpace(q.Get("to")), Base: strings.TrimSpace(q.Get("base")), Asked: q.Has("from")}
 	if !p.Asked {
@@ -520,7 +532,6 @@ func restore(v *visit) error {
 	if err := v.r.ParseForm(); err != nil {
 		return err
 	}
-	v.At = ""
 	r := control.Restore{Name: strings.TrimSpace(v.r.Form.Get("name")), Moment: strings.TrimSpace(v.r.Form.Get("moment")), Subtree: v.r.Form.Has("subtree")}
 	var refused error
 	if v.r.Method == http.MethodPost {
@@ -640,7 +651,6 @@ func undo(v *visit) error {
 	if err := v.r.ParseForm(); err != nil {
 		return err
 	}
-	v.At = ""
 	p, err := v.undoOf()
 	if err != nil {
 		return err
