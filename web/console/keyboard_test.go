@@ -145,11 +145,7 @@ func TestKeyboard(t *testing.T) {
 		b.says("admin", "+41 44 000 00 00")
 	})
 	b.task("undo it", func() {
-<<<<<<< HEAD
-		b.open("Undo")
-=======
 		b.open("Undo the modify…")
->>>>>>> s29-h4
 		b.says("Undo a change", "+41 44 555 06 50")
 		b.open("Undo")
 		b.says("The change has been undone.")
