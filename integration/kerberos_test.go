@@ -73,6 +73,7 @@ func (r *realm) try(env []string, name string, args ...string) (string, error) {
 
 // TestKerberos binds with tickets of MIT's KDC.
 func TestKerberos(t *testing.T) {
+	t.Parallel()
 	r := newRealm(t)
 	t.Run("ldapwhoami", r.ldapwhoami)
 	t.Run("large", r.large)

@@ -20,10 +20,19 @@ import (
 // TestSealedSecrets goes through the life of keys that seal secrets in HBase: no hash is readable there, a server without
 // the key does not start, keys are changed, and at last nothing is sealed.
 func TestSealedSecrets(t *testing.T) {
+	t.Parallel()
 	store := hbase.Scheme + hbasetest.Start(t) + "/" + hbasetest.Prefix(t)
-	file := filepath.Join(t.TempDir(), "keys")
+	dir := t.TempDir()
+	file, conf := filepath.Join(dir, "keys"), filepath.Join(dir, "ldapd.yaml")
 	use := func(letters string) {
 		t.Helper()
+		text := "store: " + store + "\n"
+		if letters != "" {
+			text += "secrets: { seal: " + file + " }\n"
+		}
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		var b strings.Builder
 		for _, l := range letters {
 			if l == '-' {
@@ -35,15 +44,11 @@ func TestSealedSecrets(t *testing.T) {
 		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		t.Setenv("LDAPD_SECRETS_SEAL", file)
-		if letters == "" {
-			t.Setenv("LDAPD_SECRETS_SEAL", "")
-		}
 	}
 	refused := func(letters string) {
 		t.Helper()
 		use(letters)
-		if _, err := tryServe(t, store); err == nil || !strings.Contains(err.Error(), "which secrets.seal does not have") {
+		if _, err := tryServe(t, store, "--config", conf); err == nil || !strings.Contains(err.Error(), "which secrets.seal does not have") {
 			t.Errorf("with the keys %q: %v", letters, err)
 		}
 	}
@@ -51,21 +56,21 @@ func TestSealedSecrets(t *testing.T) {
 	served := func(letters string) {
 		t.Helper()
 		use(letters)
-		p := serve(t, store)
+		p := serve(t, store, "--config", conf)
 		defer p.kill()
 		p.connect(annDN, annPassword)
 		want := "the secrets of 1 entries were written again"
 		if letters == "" {
 			want = "the store seals nothing"
 		}
-		if out, status := ldapdRun(t, "reseal", "--store", store); (status == 0) != (letters != "") || !strings.Contains(out, want) {
+		if out, status := ldapdRun(t, "reseal", "--config", conf); (status == 0) != (letters != "") || !strings.Contains(out, want) {
 			t.Errorf("reseal with the keys %q: %d, %s", letters, status, out)
 		}
 		p.connect(annDN, annPassword)
 	}
 
 	use("a")
-	p := serve(t, store)
+	p := serve(t, store, "--config", conf)
 	c := p.admin()
 	for _, dn := range []string{suffix, peopleDN} {
 		add := ldap.NewAddRequest(dn, nil)

@@ -308,6 +308,7 @@ func slug(n int, who, address string) string {
 // TestPages looks at every page in a browser: with axe-core at what people need who do not see well or use no
 // mouse, at what the browser says, and at where its requests go.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	axe, err := os.ReadFile("testdata/axe-4.14.1.min.js")
 	if err != nil {

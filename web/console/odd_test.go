@@ -23,6 +23,7 @@ var oddValues = []string{"", " ", "0", "-1", "99999999999999999999", "x", "=", "
 // TestOddRequests sends every page and form what no link and no form of the console would send: each is answered, and
 // not by an internal error.
 func TestOddRequests(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	r := rand.New(rand.NewPCG(3, 2))
 	pick := func(from []string) string { return from[r.IntN(len(from))] }
