@@ -55,7 +55,7 @@ func kerberosUsers(t *testing.T, k *tickets) *directory.Directory {
 func TestGSSAPI(t *testing.T) {
 	k := &tickets{}
 	d := kerberosUsers(t, k)
-	sealed := simPeer{sealed: true}
+	signed, sealed := simPeer{layer: &layer.Stream{}}, simPeer{layer: &layer.Stream{Seals: true}}
 	for _, c := range []struct {
 		name    string
 		channel auth.Channel
@@ -73,6 +73,7 @@ func TestGSSAPI(t *testing.T) {
 		{"in TLS", simPeer{state: &tls.ConnectionState{}}, "reply", "ann", "w\x01\x00\x00\x00", op.Success, annDN, 0},
 		{"sealed in TLS", simPeer{state: &tls.ConnectionState{}}, "reply", "ann", "w\x04\x01\x00\x00", op.ProtocolError, "", 0},
 		{"sealed twice", sealed, "reply", "ann", "w\x04\x01\x00\x00", op.ProtocolError, "", 0},
+		{"sealed after signed", signed, "reply", "ann", "w\x04\x01\x00\x00", op.ProtocolError, "", 0},
 		{"no room", nil, "reply", "ann", "w\x04\x00\x00\x08", op.ProtocolError, "", 0},
 		{"two layers", nil, "reply", "ann", "w\x06\x01\x00\x00", op.ProtocolError, "", 0},
 		{"an unknown layer", nil, "reply", "ann", "w\x08\x01\x00\x00", op.ProtocolError, "", 0},
@@ -149,6 +150,7 @@ func TestSPNEGO(t *testing.T) {
 		{"in TLS", inTLS, false, false, "ann", op.Success, annDN},
 		{"sealed in TLS", inTLS, true, true, "ann", op.Success, annDN},
 		{"nobody", inTLS, true, true, "carol", op.InvalidCredentials, ""},
+		{"sealed after signed", simPeer{layer: &layer.Stream{}}, true, true, "ann", op.OperationsError, ""},
 	} {
 		k.ticket = auth.Ticket{SPNEGO: true, Reply: []byte("reply"), Sign: c.sign, Seal: c.seal}
 		s := d.NewSession(c.channel)

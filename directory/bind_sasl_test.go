@@ -20,19 +20,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/ldap/server/certstest"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
+	"github.com/seed-4dac0d86/ldapd/store/gss/layer"
 )
 
 // A simPeer is a simulated connection of a client.
 type simPeer struct {
-	sealed bool
 	auth.NoChannel
 	state  *tls.ConnectionState
+	layer  *layer.Stream
 	local  bool
 	remote string
 }
 
 func (w simPeer) Remote() string { return w.remote }
-func (w simPeer) Sealed() bool   { return w.sealed }
+
+func (w simPeer) Layer() *layer.Stream { return w.layer }
 
 func (w simPeer) TLS() *tls.ConnectionState { return w.state }
 func (w simPeer) Peer() (uid, gid int, ok bool) {

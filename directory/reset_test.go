@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/store/gss/layer"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
@@ -25,7 +26,7 @@ func (from) TLS() *tls.ConnectionState      { return nil }
 func (from) Certificate() *x509.Certificate { return nil }
 func (from) Peer() (uid, gid int, ok bool)  { return 0, 0, false }
 func (f from) Remote() string               { return string(f) }
-func (from) Sealed() bool                   { return false }
+func (from) Layer() *layer.Stream           { return nil }
 
 // newReset returns a reset that must be given.
 func newReset(t testing.TB, d *directory.Directory, c auth.Channel, asked string) *directory.Reset {

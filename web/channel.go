@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
+
+	"github.com/seed-4dac0d86/ldapd/store/gss/layer"
 )
 
 // Channel is the connection of an HTTP request, as an auth.Channel.
@@ -29,8 +31,8 @@ func (c Channel) Peer() (uid, gid int, ok bool) { return 0, 0, false }
 // Remote returns the client's address.
 func (c Channel) Remote() string { return c.Request.RemoteAddr }
 
-// Sealed returns false: HTTP has no security layer but TLS.
-func (c Channel) Sealed() bool { return false }
+// Layer returns nil: HTTP has no security layer but TLS.
+func (c Channel) Layer() *layer.Stream { return nil }
 
 // ChoosesPlain returns true: see auth.ChoosesPlain.
 func (c Channel) ChoosesPlain() bool { return true }

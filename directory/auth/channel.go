@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net/netip"
+
+	"github.com/seed-4dac0d86/ldapd/store/gss/layer"
 )
 
 // A Channel provides the properties of a client's connection that authentication uses.
@@ -19,14 +21,14 @@ type Channel interface {
 	Peer() (uid, gid int, ok bool)
 	// Remote returns the client's address as text.
 	Remote() string
-	// Sealed reports whether a security layer of SASL seals what is sent.
-	Sealed() bool
+	// Layer returns the security layer of SASL that is in use, or nil. It begins at most once.
+	Layer() *layer.Stream
 }
 
 // Confidential reports whether nobody on the network can read the connection: it uses
 // TLS, a security layer that seals, or a socket that does not leave the machine.
 func Confidential(c Channel) bool {
-	if c.TLS() != nil || c.Sealed() {
+	if l := c.Layer(); c.TLS() != nil || l != nil && l.Seals {
 		return true
 	}
 	_, _, local := c.Peer()
@@ -46,7 +48,7 @@ func (NoChannel) TLS() *tls.ConnectionState      { return nil }
 func (NoChannel) Certificate() *x509.Certificate { return nil }
 func (NoChannel) Peer() (uid, gid int, ok bool)  { return 0, 0, false }
 func (NoChannel) Remote() string                 { return "" }
-func (NoChannel) Sealed() bool                   { return false }
+func (NoChannel) Layer() *layer.Stream           { return nil }
 
 // ChoosesPlain reports whether this process itself chooses PLAIN on the connection, because that is
 // what a form with a name and a password means. The option PlainInClear is about libraries of clients

@@ -29,8 +29,6 @@ type conn struct {
 	ctx     context.Context // context of the connection's operations
 	cancel  context.CancelCauseFunc
 
-	layered bool // a security layer is in use; owned by the reader
-
 	memory allowance
 	in     input
 	out    output

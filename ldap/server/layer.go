@@ -25,8 +25,7 @@ func (c *conn) protect(s *layer.Stream) error {
 		}
 		return nil
 	}
-	c.info.sealed.Store(s.Seals)
-	c.layered = true
+	c.info.layer.Store(s)
 	c.out.secure(s, nil)
 	return nil
 }

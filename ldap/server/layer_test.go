@@ -84,7 +84,7 @@ func TestLayer(t *testing.T) {
 			if a, b := c.read(), c.read(); a.ID+b.ID != 5 || a.Response.Code != op.Success || b.Response.Code != op.Success {
 				t.Errorf("answers %+v and %+v", a, b)
 			}
-			if !info.Sealed() {
+			if l := info.Layer(); l == nil || !l.Seals {
 				t.Error("the connection does not count as sealed")
 			}
 			c.send(4, startTLS)

@@ -114,7 +114,7 @@ type ConnInfo struct {
 	Branch      string // the branch in which the session begins, or "" for the trunk
 	uid, gid    *int   // of the client's process; nil except on ldapi
 	secured     atomic.Pointer[secured]
-	sealed      atomic.Bool // by a security layer
+	layer       atomic.Pointer[layer.Stream]
 }
 
 // secured contains the TLS state of a connection with TLS, and the server's certificate.
@@ -157,8 +157,8 @@ func (c *ConnInfo) Remote() string {
 	return c.Local.String()
 }
 
-// Sealed reports whether a security layer of SASL seals what is sent.
-func (c *ConnInfo) Sealed() bool { return c.sealed.Load() }
+// Layer returns the security layer of SASL that is in use, or nil.
+func (c *ConnInfo) Layer() *layer.Stream { return c.layer.Load() }
 
 // Options limit what clients may use. A zero field means the field's default.
 type Options struct {

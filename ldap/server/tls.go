@@ -55,7 +55,7 @@ func (c *conn) refuseTLS(m *op.Message) *op.Result {
 		return op.Errorf(op.ProtocolError, "StartTLS takes no value")
 	case c.tls != nil:
 		return op.Errorf(op.OperationsError, "TLS is in use already")
-	case c.layered:
+	case c.info.Layer() != nil:
 		return op.Errorf(op.OperationsError, "a security layer of SASL is in use already")
 	case c.ops.anyWanted():
 		return op.Errorf(op.OperationsError, "other operations are outstanding")

@@ -23,8 +23,8 @@ const (
 	layerSeal = 4
 )
 
-// mostToken is the largest token that a client may send with a layer. It is what the field of three octets can say:
-// larger messages come in several tokens, which costs little, and other servers limit them to 64 KiB.
+// mostToken is the size of the tokens that clients are asked not to exceed, as other servers do: a larger message comes in
+// several tokens.
 const mostToken = 64 << 10
 
 // accept checks the first token of a client.
@@ -59,7 +59,7 @@ func beginGSSAPI(_ context.Context, req *request.Request, message []byte) (*sett
 
 // layers returns the layers that a connection can use. Below TLS another layer is of no use, and there is at most one.
 func layers(c auth.Channel) byte {
-	if c.TLS() != nil || c.Sealed() {
+	if c.TLS() != nil || c.Layer() != nil {
 		return layerNone
 	}
 	return layerNone | layerSign | layerSeal
@@ -106,7 +106,10 @@ func bindSPNEGO(ctx context.Context, req *request.Request, message []byte) (*set
 		return nil, err
 	}
 	protected := t.Seal || t.Sign
-	if !protected && layers(req.Session.Channel) != layerNone {
+	switch {
+	case protected && req.Session.Channel.Layer() != nil:
+		return nil, op.Errorf(op.OperationsError, "GSS-SPNEGO: a security layer of SASL is in use already: connect again")
+	case !protected && layers(req.Session.Channel) != layerNone:
 		return nil, op.Errorf(op.ConfidentialityRequired, "GSS-SPNEGO: the client asks for no signing and no sealing: let it, or use TLS")
 	}
 	who, err := withTicket(ctx, req, auth.SPNEGO, t, "")
