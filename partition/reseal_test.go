@@ -31,7 +31,7 @@ func (sealingTable) Sealed(context.Context, table.Range, table.Family) (int, int
 func TestResealBesideChanges(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
 		ctx := context.Background()
-		if _, err := write.Reseal(ctx, p, func(int) {}); err != write.ErrNotSealed {
+		if _, err := write.Reseal(ctx, p); err != write.ErrNotSealed {
 			t.Errorf("a store that does not seal: %v", err)
 		}
 		p.Store = sealing{p.Store}
@@ -45,7 +45,7 @@ func TestResealBesideChanges(t *testing.T) {
 		together(people+1, func(i int, _ *rand.Rand) {
 			if i == people {
 				for n := 0; left.Load() > 0; n++ {
-					done, err := write.Reseal(ctx, p, func(int) {})
+					done, err := write.Reseal(ctx, p)
 					if err != nil || done.Entries != people {
 						t.Errorf("%+v, %v", done, err)
 						return

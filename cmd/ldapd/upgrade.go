@@ -53,7 +53,7 @@ much is left. docs/hbase.md describes how to change keys.`,
 var resealJob = cli.NewJob("reseal", reseal).Offered("", nil, cli.NoWords[struct{}])
 
 func reseal(ctx context.Context, w *cli.Work, _ struct{}) error {
-	done, err := write.Reseal(ctx, w.Partition, func(int) {})
+	done, err := write.Reseal(ctx, w.Partition)
 	if err != nil {
 		return err
 	}

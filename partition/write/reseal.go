@@ -2,7 +2,7 @@ package write
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
@@ -20,7 +20,7 @@ func IsSecret(t string, f table.Family, qualifier []byte) bool {
 }
 
 // ErrNotSealed: the engine of the store does not seal, or has no keys.
-var ErrNotSealed = fmt.Errorf("the store seals nothing: name a file with keys in secrets.seal, for a store on HBase")
+var ErrNotSealed = errors.New("the store seals nothing: name a file with keys in secrets.seal, for a store on HBase")
 
 // A Sealing is the result of Reseal.
 type Sealing struct {
@@ -33,7 +33,7 @@ const resealBatch = 50
 
 // Reseal writes all secrets again, so that the key in force seals them. It runs beside updates. What it replaces is
 // removed by garbage collection.
-func Reseal(ctx context.Context, p *catalog.Partition, progress func(entries int)) (done Sealing, err error) {
+func Reseal(ctx context.Context, p *catalog.Partition) (done Sealing, err error) {
 	t, ok := p.Store.Table(master.Name).(table.Resealer)
 	if !ok || !t.Reseals() {
 		return done, ErrNotSealed
@@ -47,9 +47,10 @@ func Reseal(ctx context.Context, p *catalog.Partition, progress func(entries int
 			return nil
 		}
 		_, err := UpdateHot(ctx, p, func(h *Hot) error { return h.rewrite(ctx, ids) })
-		done.Entries += len(ids)
-		ids = ids[:0]
-		progress(done.Entries)
+		if err == nil {
+			done.Entries += len(ids)
+			ids = ids[:0]
+		}
 		return err
 	}
 	s := p.DB.Snapshot()

@@ -22,8 +22,20 @@ var _ table.Redactor = (*Table)(nil)
 // History implements table.Redactor.
 func (t *Table) History(ctx context.Context, r table.Range) iter.Seq2[table.Past, error] {
 	return func(yield func(table.Past, error) bool) {
-		x := historian{t: t, yield: yield}
-		if err := x.run(ctx, r); err != nil {
+		h, err := t.shape(ctx)
+		if err == nil && h.unversioned {
+			err = fmt.Errorf("hbase: table %s is unversioned", t.full)
+		}
+		if err == nil {
+			x := historian{t: t}
+			x.see = func(key []byte, vs []version) error {
+				p, err := t.pastOf(key, vs)
+				x.ended = err == nil && !yield(p, nil)
+				return err
+			}
+			err = x.run(ctx, r, h.families)
+		}
+		if err != nil {
 			yield(table.Past{}, err)
 		}
 	}
@@ -32,22 +44,15 @@ func (t *Table) History(ctx context.Context, r table.Range) iter.Seq2[table.Past
 // A historian reads all versions of rows, many rows in one batch.
 type historian struct {
 	t     *Table
-	yield func(table.Past, error) bool
+	see   func(key []byte, vs []version) error // receives the versions of a row, or a piece of them
 	all   *selection
 	rows  []*table.Row
-	ended bool // the caller has stopped the iteration
+	ended bool // set by see: the iteration stops
 }
 
-func (x *historian) run(ctx context.Context, r table.Range) error {
-	h, err := x.t.shape(ctx)
-	if err != nil {
-		return err
-	}
-	if h.unversioned {
-		return fmt.Errorf("hbase: table %s is unversioned", x.t.full)
-	}
+func (x *historian) run(ctx context.Context, r table.Range, families []table.Family) error {
 	x.all = &selection{families: map[string][]string{}}
-	for _, f := range h.families {
+	for _, f := range families {
 		x.all.families[familyName(f)] = nil
 	}
 	for key, err := range x.t.Keys(ctx, r) {
@@ -78,7 +83,7 @@ func (x *historian) flush(ctx context.Context) error {
 		if _, wide := cutFamily(vs, wideFamily); wide {
 			err = x.wide(ctx, row.Key, vs)
 		} else {
-			err = x.report(row.Key, vs)
+			err = x.see(row.Key, vs)
 		}
 		if err != nil || x.ended {
 			return err
@@ -88,11 +93,11 @@ func (x *historian) flush(ctx context.Context) error {
 	return nil
 }
 
-// report yields a row or a piece of a row.
-func (x *historian) report(key []byte, vs []version) (err error) {
-	p := table.Past{Key: key}
-	if p.Cells, err = allCells(vs, x.t.opener(key)); err != nil {
-		return err
+// pastOf returns the past of a row, or of a piece of a row.
+func (t *Table) pastOf(key []byte, vs []version) (p table.Past, err error) {
+	p.Key = key
+	if p.Cells, err = allCells(vs, t.opener(key)); err != nil {
+		return p, err
 	}
 	for i := range vs {
 		if vs[i].isRowTombstone() {
@@ -102,20 +107,19 @@ func (x *historian) report(key []byte, vs []version) (err error) {
 	slices.Sort(p.Deletes)
 	p.Deletes = slices.Compact(p.Deletes)
 	p.Cells = table.SortVersions(p.Cells)
-	x.ended = !x.yield(p, nil)
-	return nil
+	return p, nil
 }
 
 // wide reads a row that is too wide for one answer, family by family.
 func (x *historian) wide(ctx context.Context, key []byte, vs []version) error {
 	deletes := slices.DeleteFunc(slices.Clone(vs), func(v version) bool { return !v.isRowTombstone() })
-	if err := x.report(key, deletes); err != nil || x.ended {
+	if err := x.see(key, deletes); err != nil || x.ended {
 		return err
 	}
 	for f := range x.all.families {
 		for piece, err := range x.t.pieces(ctx, key, nil, table.Family(f[0])) {
 			if err == nil {
-				err = x.report(key, piece)
+				err = x.see(key, piece)
 			}
 			if err != nil || x.ended {
 				return err

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"strings"
@@ -83,10 +84,10 @@ func newSealKey(octets []byte) (*sealKey, error) {
 	return k, err
 }
 
-// sealContext returns the additional data of a cell.
+// sealContext returns the additional data of a cell: the length of the row, the row, the family and the qualifier.
 func sealContext(row []byte, f table.Family, stored []byte) []byte {
-	b := make([]byte, 0, len(row)+2+len(stored))
-	return append(append(append(b, row...), 0, byte(f)), stored...)
+	b := binary.AppendUvarint(make([]byte, 0, 3+len(row)+1+len(stored)), uint64(len(row)))
+	return append(append(append(b, row...), byte(f)), stored...)
 }
 
 // An opener opens the sealed values of a row. The Seal may be nil.
@@ -146,15 +147,15 @@ func (s *Seal) current(v *version) bool {
 
 // testable returns a filter that HBase can test: of a value that may be sealed, only whether it is there.
 func (t *Table) testable(f table.Filter) table.Filter {
+	if t.store.seal == nil {
+		return f
+	}
 	all := func(fs []table.Filter) []table.Filter {
 		out := make([]table.Filter, len(fs))
 		for i := range fs {
 			out[i] = t.testable(fs[i])
 		}
 		return out
-	}
-	if t.store.seal == nil {
-		return f
 	}
 	switch f := f.(type) {
 	case table.All:
@@ -205,28 +206,23 @@ func (t *Table) raw(ctx context.Context, row []byte, f table.Family, q []byte) (
 
 // Sealed implements table.Resealer.
 func (t *Table) Sealed(ctx context.Context, r table.Range, f table.Family) (current, old int, err error) {
-	if t.store.seal == nil {
+	s := t.store.seal
+	if s == nil {
 		return 0, 0, nil
 	}
-	for row, err := range t.Scan(ctx, r, table.Select{Families: []table.Family{f}}) {
-		if err != nil {
-			return current, old, err
-		}
-		for vs, err := range t.pieces(ctx, row.Key, nil, f) {
-			if err != nil {
-				return current, old, err
-			}
-			for i := range vs {
-				v := &vs[i]
-				switch {
-				case len(v.value) == 0 || v.value[0] == markTombstone || !t.store.seal.covers(t.name, f, loadQualifier(v.qualifier)):
-				case t.store.seal.current(v):
-					current++
-				default:
-					old++
-				}
+	x := historian{t: t, see: func(_ []byte, vs []version) error {
+		for i := range vs {
+			v := &vs[i]
+			switch {
+			case len(v.value) == 0 || v.value[0] == markTombstone || !s.covers(t.name, f, loadQualifier(v.qualifier)):
+			case s.current(v):
+				current++
+			default:
+				old++
 			}
 		}
-	}
-	return current, old, nil
+		return nil
+	}}
+	err = x.run(ctx, r, []table.Family{f})
+	return current, old, err
 }

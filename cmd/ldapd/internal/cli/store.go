@@ -31,9 +31,6 @@ func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger, use Mode
 	if strings.HasPrefix(c.Store, "hbase:") {
 		return OpenHBase(ctx, c, log, c.Origin("store"), c.Store)
 	}
-	if _, err := ReadSeal(c); err != nil {
-		return nil, err
-	}
 	o := lsm.Options{
 		Path: c.Store, Cache: cache, ReadOnly: use == ReadOnly, Follow: use == Standby,
 		KeepLogs: c.Archive.Place != nil && use != Standby,
@@ -72,13 +69,7 @@ func ReadSeal(c *config.Config) (s *hbase.Seal, err error) {
 	if c.Seal == "" {
 		return nil, nil
 	}
-	if !strings.HasPrefix(c.Store, "hbase:") {
-		err = errors.New("it works only with a store on HBase; encrypt the disk instead")
-	}
-	var f *os.File
-	if err == nil {
-		f, err = os.Open(c.Seal)
-	}
+	f, err := os.Open(c.Seal)
 	if err == nil {
 		defer f.Close()
 		s, err = hbase.ReadSeal(f, write.IsSecret)

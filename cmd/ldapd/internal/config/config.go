@@ -248,7 +248,7 @@ func (r *reader) config() *Config {
 		Retention:        r.duration("retention"),
 		BranchAge:        r.duration("branches.age"),
 		Compaction:       r.duration("compaction"),
-		Seal:             r.text("secrets.seal"),
+		Seal:             r.seal(),
 		HBase:            r.hbase(),
 		Archive:          r.archive(),
 		Standby:          r.standby(),

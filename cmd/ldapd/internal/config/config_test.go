@@ -210,6 +210,7 @@ func TestMistakes(t *testing.T) {
 		{yaml: "console:\n  listen: http://localhost:8080\n  reset:\n    relay: localhost:25\n", want: `c.yaml:4: console.reset.relay: console.reset.from is missing`},
 		{yaml: "console:\n  listen: http://localhost:8080\n  reset:\n    relay: localhost:25\n    from: a@example.com\n", want: `c.yaml:4: console.reset.relay: console.reset.url is missing`},
 		{yaml: "console:\n  listen: http://localhost:8080\n  reset:\n    relay: localhost:25\n    from: a@example.com\n    url: http://localhost\n    user: u\n", want: `c.yaml:7: console.reset.user: console.reset.password-file is missing`},
+		{yaml: "store: ./data\nsecrets:\n  seal: keys\n", want: `c.yaml:3: secrets.seal: it is for a store on HBase, and ./data is a folder`},
 		{yaml: "console:\n  reset:\n    nothing: x\n", want: `c.yaml:3: unknown key "console.reset.nothing"`},
 		{yaml: "console:\n  listen: http://localhost:8080\n  idle: 5s\n", want: `c.yaml:3: console.idle: "5s" is less than a minute`},
 		{flag: "loud", want: `--log-level: log.level: "loud" is none of`},

@@ -1,6 +1,10 @@
 package config
 
-import "github.com/seed-4dac0d86/ldapd/store/hbase"
+import (
+	"strings"
+
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
+)
 
 // HBase has the settings of connections to HBase.
 type HBase struct {
@@ -54,4 +58,13 @@ func (r *reader) hbase() HBase {
 	}
 	h.Kerberos = &k
 	return h
+}
+
+// seal reads the name of the file with keys that seal secrets.
+func (r *reader) seal() string {
+	file := r.text("secrets.seal")
+	if store := r.text("store"); file != "" && store != "" && !strings.HasPrefix(store, "hbase:") {
+		r.fail("secrets.seal", "it is for a store on HBase, and %s is a folder: encrypt its disk instead", store)
+	}
+	return file
 }
