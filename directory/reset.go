@@ -77,11 +77,11 @@ func (d *Directory) NewReset(ctx context.Context, c auth.Channel, asked string, 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", who.DN(), err)
 	}
-	r := &Reset{Name: who.DN(), Mail: mailOf(e, asked)}
+	r := &Reset{Name: who.DN(), Mail: mailOf(req, e, asked)}
 	if r.Mail == "" {
 		return nil, fmt.Errorf("%s: the entry has no mail", who.DN())
 	}
-	if r.Person = firstOf(e, "displayName", "cn"); r.Person == "" {
+	if r.Person = firstOf(req, e, "displayName", "cn"); r.Person == "" {
 		r.Person = r.Name
 	}
 	if err := d.admitReset(ctx, "entry "+who.ID.String(), resetsOfName); err != nil {
@@ -167,7 +167,7 @@ func (s *Session) mayReset(ctx context.Context, req *request.Request, who *setti
 	switch {
 	case s.d.server.IsAdmin(name):
 		return nil, unfit("the administrator's password is in the server's configuration")
-	case isOf(e, "simpleSecurityObject", "applicationProcess") && !isOf(e, "person"):
+	case isOf(req, e, "simpleSecurityObject", "applicationProcess") && !isOf(req, e, "person"):
 		return nil, unfit("it is the account of a service")
 	case !hasUsable(req, a.Secrets):
 		return nil, unfit("the account has no password, or one that is locked or verified elsewhere")
@@ -201,36 +201,29 @@ func hasUsable(req *request.Request, secrets []entry.Attribute) bool {
 	})
 }
 
-func isOf(e *entry.Entry, classes ...string) bool {
-	for i := range e.Attributes {
-		if a := &e.Attributes[i]; a.Type.Name() == "objectClass" {
-			return slices.ContainsFunc(a.Values, func(v []byte) bool {
-				return slices.ContainsFunc(classes, func(c string) bool { return strings.EqualFold(c, string(v)) })
-			})
-		}
-	}
-	return false
+// isOf reports whether an entry has one of some object classes by name.
+func isOf(req *request.Request, e *entry.Entry, classes ...string) bool {
+	return slices.ContainsFunc(e.Values(req.Known.ObjectClass), func(v []byte) bool {
+		return slices.ContainsFunc(classes, func(c string) bool { return strings.EqualFold(c, string(v)) })
+	})
 }
 
 // mailOf returns the value of mail that somebody has typed, or the first one. The result is as the entry has it, never
 // as it was typed.
-func mailOf(e *entry.Entry, asked string) string {
-	for i := range e.Attributes {
-		if a := &e.Attributes[i]; a.Type.Name() == "mail" && len(a.Values) > 0 {
-			at := slices.IndexFunc(a.Values, func(v []byte) bool { return strings.EqualFold(string(v), asked) })
-			return string(a.Values[max(at, 0)])
+func mailOf(req *request.Request, e *entry.Entry, asked string) string {
+	for _, v := range e.Values(req.Schema.Attribute("mail")) {
+		if strings.EqualFold(string(v), asked) {
+			return string(v)
 		}
 	}
-	return ""
+	return firstOf(req, e, "mail")
 }
 
 // firstOf returns the first value of the first of some attributes that the entry has.
-func firstOf(e *entry.Entry, names ...string) string {
+func firstOf(req *request.Request, e *entry.Entry, names ...string) string {
 	for _, name := range names {
-		for i := range e.Attributes {
-			if a := &e.Attributes[i]; a.Type.Name() == name && len(a.Values) > 0 {
-				return string(a.Values[0])
-			}
+		if vs := e.Values(req.Schema.Attribute(name)); len(vs) > 0 {
+			return string(vs[0])
 		}
 	}
 	return ""

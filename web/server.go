@@ -93,10 +93,16 @@ func (s *Server) listen(raw string) error {
 	s.listeners = append(s.listeners, listener{l, u.Scheme == "https", u.Scheme + "://" + net.JoinHostPort(u.Hostname(), portOf(l))})
 	host := strings.ToLower(u.Hostname())
 	s.hosts[host] = true
-	if ip, err := netip.ParseAddr(host); err == nil && ip.IsLoopback() || host == "localhost" {
+	if IsLoopback(host) {
 		s.hosts["localhost"] = true
 	}
 	return nil
+}
+
+// IsLoopback reports whether a host is this machine: localhost, or a loopback address.
+func IsLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func portOf(l net.Listener) string {

@@ -88,20 +88,17 @@ func checkConfig(c *config.Config, mistakes []*config.Error) *checker {
 	k.listeners()
 	k.archive()
 	k.accessLog()
-	if _, err := serving.Bearer(c, slog.New(slog.DiscardHandler)); err != nil {
-		k.findings[isError] = append(k.findings[isError], err.Error())
-	}
-	if _, err := serving.Kerberos(c, slog.New(slog.DiscardHandler)); err != nil {
-		k.findings[isError] = append(k.findings[isError], err.Error())
-	}
-	if _, err := cli.ReadSeal(c); err != nil {
-		k.findings[isError] = append(k.findings[isError], err.Error())
-	}
-	if _, err := serving.KnownPasswords(c, slog.New(slog.DiscardHandler)); err != nil {
-		k.findings[isError] = append(k.findings[isError], err.Error())
-	}
+	quiet := slog.New(slog.DiscardHandler)
+	_, bearer := serving.Bearer(c, quiet)
+	_, kerberos := serving.Kerberos(c, quiet)
+	_, known := serving.KnownPasswords(c, quiet)
+	_, seal := cli.ReadSeal(c)
+	var mail error
 	if k.fine("console.reset.relay", "console.reset.from", "console.reset.url", "console.reset.user") {
-		if _, err := serving.ResetMail(c); err != nil {
+		_, mail = serving.ResetMail(c)
+	}
+	for _, err := range []error{bearer, kerberos, known, seal, mail} {
+		if err != nil {
 			k.findings[isError] = append(k.findings[isError], err.Error())
 		}
 	}

@@ -36,12 +36,27 @@ func NewTrial(ctx context.Context, s *partition.Snapshot, rules []acl.Placed) (*
 	if err != nil {
 		return nil, err
 	}
-	for i, all := range [][]acl.Placed{before, rules} {
-		if t.sets[i], err = acl.NewSet(s.Schema(), s.Catalog.ContextNames(), all); err != nil {
-			return nil, err
+	t.sets, err = setsOf(s, before, rules)
+	return t, err
+}
+
+// setsOf compiles two lists of rules for a state.
+func setsOf(s *partition.Snapshot, before, after []acl.Placed) (sets [2]*acl.Set, err error) {
+	for i, rules := range [][]acl.Placed{before, after} {
+		if sets[i], err = acl.NewSet(s.Schema(), s.Catalog.ContextNames(), rules); err != nil {
+			return sets, err
 		}
 	}
-	return t, nil
+	return sets, nil
+}
+
+// Diff returns who gains and loses which rights in a state if some rules replace others.
+func Diff(s *partition.Snapshot, before, after []acl.Placed) ([]acl.Difference, error) {
+	sets, err := setsOf(s, before, after)
+	if err != nil {
+		return nil, err
+	}
+	return acl.Diff(sets[0], sets[1])
 }
 
 // An Operation describes an operation, except the values that the operation contains. A line of

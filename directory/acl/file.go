@@ -73,6 +73,14 @@ func logicalLines(text string) (all []line) {
 	return all
 }
 
+// Lines returns the lines of a text with rules as ReadFile joins them.
+func Lines(text string) (all []string) {
+	for _, l := range logicalLines(text) {
+		all = append(all, l.text)
+	}
+	return all
+}
+
 // locate adds the line and column in the file to an error about a rule.
 func (l *line) locate(err error) error {
 	var e *Error

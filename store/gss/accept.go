@@ -148,10 +148,8 @@ func checkSum(sum types.Checksum, bindings [][]byte) (flags uint32, err error) {
 	if sum.CksumType != chksumtype.GSSAPI || len(b) < 24 || binary.LittleEndian.Uint32(b) != 16 {
 		return 0, errors.New("the token has no checksum of GSSAPI")
 	}
-	bound := b[4:20]
-	if bytes.Equal(bound, hashBindings(nil)) {
-		bindings = nil
-	} else if !slices.ContainsFunc(bindings, func(data []byte) bool { return bytes.Equal(bound, hashBindings(data)) }) {
+	here := func(data []byte) bool { return bytes.Equal(b[4:20], hashBindings(data)) }
+	if !here(nil) && !slices.ContainsFunc(bindings, here) {
 		return 0, errors.New("the token is bound to another channel: is there something between the client and this server that ends TLS?")
 	}
 	return binary.LittleEndian.Uint32(b[20:]), nil

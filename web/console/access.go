@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
@@ -80,22 +81,6 @@ func (v *door) rulesAt(name string) (string, error) {
 	return strings.Join(e.Strings("accessRule"), "\n\n"), nil
 }
 
-// rulesOf returns the rules of a text. A line that begins with white space goes on with the one before it, and lines that
-// begin with # are left out, as in the files of ldapd access.
-func rulesOf(text string) (all []string) {
-	for line := range strings.Lines(text) {
-		rule := strings.TrimSpace(line)
-		switch {
-		case rule == "" || strings.HasPrefix(rule, "#"):
-		case len(all) > 0 && strings.TrimLeft(line, " \t") != line:
-			all[len(all)-1] += " " + rule
-		default:
-			all = append(all, rule)
-		}
-	}
-	return all
-}
-
 // without returns the rules of a list that another one lacks.
 func without(rules, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return slices.Contains(others, r) })
@@ -113,7 +98,7 @@ func changeRules(v *visit) error {
 	if err != nil {
 		return err
 	}
-	was, is := rulesOf(x.Was), rulesOf(x.Text)
+	was, is := acl.Lines(x.Was), acl.Lines(x.Text)
 	gone, added := without(was, is), without(is, was)
 	change := &op.Modify{Name: x.DN}
 	for _, c := range []op.Modification{op.Change(op.ModDelete, "accessRule", gone...), op.Change(op.ModAdd, "accessRule", added...)} {
@@ -124,8 +109,8 @@ func changeRules(v *visit) error {
 	switch {
 	case len(change.Changes) == 0:
 		x.Error = "These are the rules as they were: nothing is different."
-	case !slices.Equal(rulesOf(now), was):
-		x.Was, x.Text = now, strings.Join(append(without(rulesOf(now), gone), without(added, rulesOf(now))...), "\n\n")
+	case !slices.Equal(acl.Lines(now), was):
+		x.Was, x.Text = now, strings.Join(append(without(acl.Lines(now), gone), without(added, acl.Lines(now))...), "\n\n")
 		x.Error = "Somebody has changed these rules since you opened the form, so nothing was saved. Below are the rules as they are now, with your changes. Look at them, and save again."
 		v.answer(http.StatusConflict)
 	case f.Has("preview"):

@@ -12,7 +12,6 @@ import (
 	"mime/quotedprintable"
 	"net"
 	"net/mail"
-	"net/netip"
 	"net/smtp"
 	"net/url"
 	"slices"
@@ -20,6 +19,8 @@ import (
 	"text/template"
 	"time"
 	"unicode"
+
+	"github.com/seed-4dac0d86/ldapd/web"
 )
 
 // MailOptions say how links to set passwords are sent.
@@ -94,12 +95,12 @@ func NewMail(o MailOptions) (*Mail, error) {
 	if m.host, port, err = net.SplitHostPort(m.address); err != nil || m.host == "" || port == "" {
 		return nil, &MailError{"Relay", fmt.Sprintf("%q is not HOST:PORT or smtps://HOST:PORT", o.Relay)}
 	}
-	m.local = isLoopback(m.host)
+	m.local = web.IsLoopback(m.host)
 	if m.from, err = mail.ParseAddress(o.From); err != nil || mailbox(m.from.Address) != nil {
 		return nil, &MailError{"From", fmt.Sprintf("%q is not a mail address", o.From)}
 	}
 	u, err := url.Parse(o.URL)
-	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) || o.URL != u.Scheme+"://"+u.Host || u.Hostname() == "" {
+	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !web.IsLoopback(u.Hostname())) || o.URL != u.Scheme+"://"+u.Host || u.Hostname() == "" {
 		return nil, &MailError{"URL", fmt.Sprintf("%q is not https://HOST or https://HOST:PORT; http is for loopback addresses only", o.URL)}
 	}
 	if m.hello = u.Hostname(); net.ParseIP(m.hello) != nil {
@@ -116,11 +117,6 @@ func NewMail(o MailOptions) (*Mail, error) {
 		return nil, &MailError{"Template", err.Error()}
 	}
 	return m, nil
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // try makes a mail, as a test of the template.
@@ -177,7 +173,7 @@ func (m *Mail) message(to string, l letter) ([]byte, error) {
 	var b bytes.Buffer
 	for _, h := range [][2]string{
 		{"From", m.from.String()}, {"To", to}, {"Subject", mime.QEncoding.Encode("utf-8", subject)},
-		{"Date", time.Now().Format(time.RFC1123Z)}, {"Message-ID", "<" + rand.Text() + "@" + domain + ">"},
+		{"Date", m.o.Now().Format(time.RFC1123Z)}, {"Message-ID", "<" + rand.Text() + "@" + domain + ">"},
 		{"Auto-Submitted", "auto-generated"}, {"MIME-Version", "1.0"},
 		{"Content-Type", "text/plain; charset=utf-8"}, {"Content-Transfer-Encoding", "quoted-printable"},
 	} {

@@ -54,8 +54,8 @@ func (e *Entry) SlotAge() string {
 	return ago(time.Now().Add(-time.Duration(ms) * time.Millisecond))
 }
 
-// plain are attributes of the monitor that say nothing of a server.
-var plain = strings.Fields("objectClass cn entryDN subschemaSubentry structuralObjectClass hasSubordinates createTimestamp modifyTimestamp creatorsName modifiersName")
+// sayNothing are attributes of the monitor that say nothing of a server.
+var sayNothing = strings.Fields("objectClass cn entryDN subschemaSubentry structuralObjectClass hasSubordinates createTimestamp modifyTimestamp creatorsName modifiersName")
 
 // showServers shows the entries below cn=monitor: the store, its servers and its views, and then everything else.
 func showServers(v *visit) error {
@@ -77,7 +77,7 @@ func showServers(v *visit) error {
 		one := &entryPage{Entry: e}
 		one.User, one.Operational = v.rowsOf(e, nil)
 		one.User = slices.DeleteFunc(append(one.User, one.Operational...), func(r *Row) bool {
-			return slices.ContainsFunc(plain, func(n string) bool { return isCalled(r.Type, n) })
+			return slices.ContainsFunc(sayNothing, func(n string) bool { return isCalled(r.Type, n) })
 		})
 		switch {
 		case len(one.User) == 0:

@@ -19,8 +19,8 @@ type figureGroup struct {
 
 // figureGroups are the groups of the page of the store, by the beginnings of the names of metrics.
 var figureGroups = []struct{ name, prefixes string }{
-	{"On the disk", "store_"}, {"The past", "gc_ branch head_ journal_ checkpoint"}, {"Caches", "cache_ postings_ entry_ block_"}, {"Archive", "archive_ backup_"},
-	{"Standby", "standby_"}, {"Certificates", "certificate_"}, {"Cluster", "cluster_ lease_ clock_ hbase_ ready"},
+	{"On the disk", "store_"}, {"The past", "gc_ floor_ branch"}, {"Caches", "cache_"}, {"Archive", "archive_ drill_"},
+	{"Standby", "standby_"}, {"Certificates", "certificate_"}, {"Servers", "ready head_ lease_ clock_ slots settled_ undecided_ configuration_"},
 }
 
 // showStore shows what the server measures of its store.

@@ -133,13 +133,7 @@ func showDiff(ctx context.Context, req *request.Request, tx *partition.Tx, rules
 	if err != nil {
 		return err
 	}
-	var sets [2]*acl.Set
-	for i, placed := range [][]acl.Placed{before, after} {
-		if sets[i], err = acl.NewSet(tx.Snapshot.Schema(), tx.Catalog.ContextNames(), placed); err != nil {
-			return err
-		}
-	}
-	found, err := acl.Diff(sets[0], sets[1])
+	found, err := access.Diff(&tx.Snapshot, before, after)
 	if err != nil {
 		return op.Errorf(op.AdminLimitExceeded, "access diff control: %v", err)
 	}

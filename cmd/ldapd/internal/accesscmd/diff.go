@@ -77,17 +77,14 @@ var diffJob = cli.NewJob("access diff", diffAccess)
 func diffAccess(ctx context.Context, w *cli.Work, a diffArgs) error {
 	s := state.Newest(w.Partition)
 	defer s.Close()
-	var sets [2]*acl.Set
+	var rules [2][]acl.Placed
 	for i, source := range a.Rules {
-		rules, err := source.rules(ctx, w)
-		if err != nil {
-			return err
-		}
-		if sets[i], err = acl.NewSet(s.Schema(), s.Catalog.ContextNames(), rules); err != nil {
+		var err error
+		if rules[i], err = source.rules(ctx, w); err != nil {
 			return err
 		}
 	}
-	found, err := acl.Diff(sets[0], sets[1])
+	found, err := access.Diff(s, rules[0], rules[1])
 	if err != nil {
 		return err
 	}

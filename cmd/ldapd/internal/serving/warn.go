@@ -3,13 +3,13 @@ package serving
 import (
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/web"
 )
 
 // Warn logs warnings about what a configuration lacks or exposes.
@@ -49,7 +49,7 @@ func ReadableByOthers(info fs.FileInfo) bool {
 func warnClear(c *config.Config, log *slog.Logger) {
 	for _, l := range c.Listen {
 		u, err := url.Parse(l)
-		if err != nil || u.Scheme != "ldap" || isLoopback(u.Hostname()) {
+		if err != nil || u.Scheme != "ldap" || web.IsLoopback(u.Hostname()) {
 			continue
 		}
 		switch {
@@ -59,9 +59,4 @@ func warnClear(c *config.Config, log *slog.Logger) {
 			log.Warn("clients on other machines cannot bind with a password: there is no TLS, set tls.certificate and tls.key", "listen", l)
 		}
 	}
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
