@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/apply"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/glance"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/look"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/notify"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/people"
@@ -84,7 +85,7 @@ func root(m *cli.Main) *cobra.Command {
 	)
 	root.AddCommand(people.Commands(m)...)
 	root.AddCommand(look.Commands(m)...)
-	root.AddCommand(apply.Command(m), apply.SuffixCommand(m), notify.Command(m))
+	root.AddCommand(apply.Command(m), apply.SuffixCommand(m), notify.Command(m), glance.Command(m))
 	return root
 }
 
@@ -94,5 +95,5 @@ var jobs = append(cli.Jobs{
 	viewListJob, viewShowJob, viewRebuildJob, branchJob,
 	schemaListJob, schemaShowJob, schemaAddJob, schemaRemoveJob,
 	accountJob, logJob, diffJob, restoreJob, checkpointJob, eraseJob, upgradeJob, resealJob, backupJob, drillJob, promoteJob,
-	migrateJob, compareJob, people.Job, look.Job, apply.Job, apply.SuffixJob,
+	migrateJob, compareJob, people.Job, look.Job, apply.Job, apply.SuffixJob, glance.Job,
 }, accesscmd.Jobs...)

@@ -38,7 +38,7 @@ var order = strings.Fields(`
 	web web/console web/scim
 	ldap/server cmd/ldapd/internal/status cmd/ldapd/internal/tracing
 	cmd/ldapd/internal/certs cmd/ldapd/internal/config cmd/ldapd/internal/handoff cmd/ldapd/internal/wallclock
-	cmd/ldapd/internal/cli cmd/ldapd/internal/serving cmd/ldapd/internal/accesscmd cmd/ldapd/internal/remote cmd/ldapd/internal/look cmd/ldapd/internal/apply cmd/ldapd/internal/notify cmd/ldapd/internal/people cmd/ldapd
+	cmd/ldapd/internal/cli cmd/ldapd/internal/serving cmd/ldapd/internal/accesscmd cmd/ldapd/internal/remote cmd/ldapd/internal/look cmd/ldapd/internal/apply cmd/ldapd/internal/notify cmd/ldapd/internal/people cmd/ldapd/internal/glance cmd/ldapd
 `)
 
 // rooms are the folders at the top, in the same order: a room imports only rooms before it.

@@ -15,6 +15,7 @@ type Metrics struct {
 	Operations *Operations
 	Traffic    *Traffic
 	Jobs       *Jobs
+	Warnings   Warnings
 	Started    time.Time
 
 	load    atomic.Pointer[func() *Load]

@@ -83,6 +83,9 @@ func counted(req *request.Request, r *monitor.Report) (all []*Entry) {
 	}
 	group("Jobs", "monitorContainer", jobs)
 	all = append(all, listedJobs(req)...)
+	log := newEntry(req, "cn=Log,"+monitorName, "monitoredObject", "cn", "Log")
+	log.add(req.Schema, "monitoredInfo", req.Server.Settings().Metrics.Warnings.Lines()...)
+	all = append(all, log)
 	return append(all, snmp(req, r))
 }
 

@@ -46,6 +46,7 @@ type Work struct {
 	Around
 	Signer   string // DN of the administrator of the process that runs the job
 	Archives Archives
+	Metrics  *monitor.Metrics // of the server that does the job; nil: no server does it
 }
 
 // By returns the author of a change, for the journal and modifiersName.
@@ -103,7 +104,7 @@ func (j Job[A]) Run(ctx context.Context, m *Main, c *config.Config, use Mode, a 
 	for end := time.Now().Add(patience); ; {
 		p, err := Open(ctx, c, m.Logger(c), use)
 		if err == nil {
-			err = j.do(ctx, &Work{p.Partition, a, c.Admin.DN, m.ArchivesOf(c, p)}, args)
+			err = j.do(ctx, &Work{p.Partition, a, c.Admin.DN, m.ArchivesOf(c, p), nil}, args)
 			return errors.Join(err, p.Close(context.WithoutCancel(ctx)))
 		}
 		if errors.Is(err, table.ErrLocked) {
@@ -173,17 +174,17 @@ func (j Job[A]) refuseOptions(c *config.Config, a Around) error {
 }
 
 // Do does the job that a tool has requested.
-func (l Jobs) Do(ctx context.Context, p *partition.Partition, archive Archives, signer string, all *monitor.Jobs, call *handoff.Call) (err error) {
+func (l Jobs) Do(ctx context.Context, p *partition.Partition, archive Archives, signer string, all *monitor.Metrics, call *handoff.Call) (err error) {
 	i := slices.IndexFunc(l, func(j anyJob) bool { return j.called() == call.Work })
 	if i < 0 {
 		return fmt.Errorf("this version of the server does not do %q", call.Work)
 	}
-	ctx, running := all.Begin(ctx, call.Work, signer, nil)
+	ctx, running := all.Jobs.Begin(ctx, call.Work, signer, nil)
 	defer func() { running.End(err) }()
 	err = l[i].decode(ctx, &Work{p, Around{
 		Stdin: &lateInput{open: call.Open}, Stdout: call.Stdout, Stderr: call.Stderr,
 		terminal: call.Terminal, Elsewhere: true, Open: call.Open, Create: call.Create, running: running,
-	}, signer, archive}, call.Args)
+	}, signer, archive, all}, call.Args)
 	var mistake *config.Error
 	if errors.As(err, &mistake) {
 		return &handoff.Failure{Text: mistake.Error(), Usage: true}

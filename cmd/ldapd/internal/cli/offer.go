@@ -82,7 +82,7 @@ func (l Jobs) Prepare(c *config.Config, name string, arguments []string) (func(c
 	return func(ctx context.Context, p *partition.Partition, archives Archives, signer string, running *monitor.Job) error {
 		return do(ctx, &Work{p, Around{
 			Stdin: strings.NewReader(""), Stdout: running, Stderr: running, Elsewhere: true, running: running, Open: noFile, Create: noFile,
-		}, signer, archives})
+		}, signer, archives, nil})
 	}, nil
 }
 

@@ -92,7 +92,7 @@ func (s *serving) doJobs(context.Context) (stop func() error, err error) {
 	}
 	return each(inBackground(func(ctx context.Context) {
 		l.Serve(ctx, func(ctx context.Context, call *handoff.Call) error {
-			return s.jobs.Do(ctx, s.store.Partition, s.archives, s.directory.Admin(), s.watch.metrics.Jobs, call)
+			return s.jobs.Do(ctx, s.store.Partition, s.archives, s.directory.Admin(), s.watch.metrics, call)
 		})
 	})), nil
 }

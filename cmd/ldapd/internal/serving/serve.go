@@ -20,6 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/auth/gssapi"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
 	"github.com/seed-4dac0d86/ldapd/partition/materialized"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
@@ -53,7 +54,9 @@ func Serve(ctx context.Context, m *cli.Main, c *config.Config, use cli.Mode, job
 func serveOnce(ctx context.Context, m *cli.Main, c *config.Config, use cli.Mode, jobs cli.Jobs, restart context.CancelCauseFunc) (err error) {
 	signals, unnotify := hangups()
 	defer unnotify()
-	s := &serving{Main: m, config: c, log: m.Logger(c), use: use, jobs: jobs, restart: restart, hangups: signals}
+	metrics := monitor.New(cli.Version())
+	log := slog.New(slog.NewMultiHandler(m.Logger(c).Handler(), metrics.Warnings.Handler()))
+	s := &serving{Main: m, config: c, log: log, use: use, jobs: jobs, restart: restart, hangups: signals, watch: &watch{metrics: metrics}}
 	for _, start := range []part{
 		s.listen, s.monitor, s.openStore, s.archive, s.follow, s.openDirectory,
 		s.warm, s.keepViews, s.returnMemory, s.letStart, s.doJobs, s.publish, s.showConsole,
@@ -129,7 +132,7 @@ func (s *serving) monitor(context.Context) (stop func() error, err error) {
 	if s.access, s.accessLog, err = s.openAccessLog(s.config); err != nil {
 		return nil, err
 	}
-	if s.watch, err = openWatch(s.config, s.log); err != nil {
+	if err := s.watch.open(s.config, s.log); err != nil {
 		return nil, errors.Join(err, s.accessLog.Close())
 	}
 	s.tracer = openTraces(s.config, s.watch.metrics.Registry, s.log)

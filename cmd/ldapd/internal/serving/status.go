@@ -33,23 +33,22 @@ type watch struct {
 // countAttempt counts an attempt to commit.
 func (w *watch) countAttempt(a txn.Attempt) { w.metrics.Commit(monitor.Attempt(a)) }
 
-// openWatch opens the status listener. Until serve is called, /ready reports that the
-// server is starting.
-func openWatch(c *config.Config, log *slog.Logger) (*watch, error) {
-	w := &watch{metrics: monitor.New(cli.Version()), health: status.NewHealth(), log: log}
+// open opens the status listener. Until serve is called, /ready reports that the server is
+// starting.
+func (w *watch) open(c *config.Config, log *slog.Logger) (err error) {
+	w.health, w.log = status.NewHealth(), log
 	if c.Status == "" {
-		return w, nil
+		return nil
 	}
 	metrics := prometheus.Gatherers{w.metrics.Registry}
 	if strings.HasPrefix(c.Store, "hbase:") {
 		metrics = append(metrics, status.HBase)
 	}
-	var err error
 	w.server, err = status.Listen(c.Status, status.Options{Health: w.health, Metrics: metrics, Targets: w.targets, Log: log})
 	if err != nil {
-		return nil, &config.Error{Where: c.Origin("status.listen"), Text: "status.listen: " + err.Error()}
+		return &config.Error{Where: c.Origin("status.listen"), Text: "status.listen: " + err.Error()}
 	}
-	return w, nil
+	return nil
 }
 
 func (w *watch) close() {
