@@ -11,6 +11,21 @@ import (
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
+// ReplaceSuffixes replaces the naming contexts, in a transaction. It returns an error if a naming
+// context that would be removed contains entries.
+func ReplaceSuffixes(ctx context.Context, tx *write.Tx, suffixes []string) error {
+	h := *tx.Catalog.Header
+	h.Suffixes = suffixes
+	after, err := tx.Catalog.With(&h)
+	if err != nil {
+		return err
+	}
+	if err := replaces(ctx, tx, after); err != nil {
+		return err
+	}
+	return tx.SetSuffixes(suffixes)
+}
+
 // errUnchanged ends a transaction that changes nothing.
 var errUnchanged = errors.New("nothing changes")
 

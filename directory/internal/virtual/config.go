@@ -12,8 +12,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
-// theConfig serves the entry with the access rules of the whole directory and the default
-// password policy.
+// theConfig serves the entry with the access rules of the whole directory, its naming contexts and
+// the default password policy.
 type theConfig struct{}
 
 func (theConfig) holds(name dn.DN) bool { return endsIn(name, "config") }
@@ -37,7 +37,7 @@ func (theConfig) find(ctx context.Context, req *request.Request, _ dn.DN) (*Entr
 }
 
 func (theConfig) refusal() string {
-	return "only the access rules and the default password policy of " + catalog.ConfigName + " can be changed, by a modify"
+	return "only the access rules, the naming contexts and the default password policy of " + catalog.ConfigName + " can be changed, by a modify"
 }
 
 // errNoConfig is the answer to requesters who do not see the entry.
@@ -57,6 +57,7 @@ func Config(ctx context.Context, req *request.Request) (*Entry, error) {
 	for _, a := range policy {
 		v.add(req.Schema, a.Name, a.Values...)
 	}
+	v.add(req.Schema, "namingContexts", req.Snapshot.Catalog.Header.Suffixes...)
 	seen, err := req.Judge.Case(v.Name, &v.Entry).Sees(ctx)
 	if err != nil || !seen {
 		return nil, err

@@ -48,12 +48,16 @@ func givenRules(req *request.Request, attributes []op.PartialAttribute) (rules [
 	return rules, rest
 }
 
-// modifyConfig returns the update that changes the access rules of the whole directory and the
-// default password policy.
+// modifyConfig returns the update that changes the access rules of the whole directory, its
+// naming contexts and the default password policy.
 func modifyConfig(ctx context.Context, req *request.Request, name dn.DN, r *op.Modify) *update {
-	rules, policy := ruleChanges(req, r.Changes)
+	rules, rest := ruleChanges(req, r.Changes)
+	contexts, policy := contextChanges(req, rest)
 	return &update{name: name, settings: true, change: func(tx *partition.Tx) error {
 		if err := changeRules(ctx, req, tx, entry.Root, nil, rules); err != nil {
+			return err
+		}
+		if err := changeContexts(ctx, req, tx, contexts); err != nil {
 			return err
 		}
 		return changePolicy(req, tx, policy)
