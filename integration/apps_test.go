@@ -30,6 +30,23 @@ var apps = []struct {
 			echo Include /etc/apache2/conf-enabled/ldap.conf
 		} >/mnt/apache.conf
 		apache2 -f /mnt/apache.conf & await "ss -ltn | grep :80"`, false, "/usr/lib/apache2/modules/mod_authnz_ldap.so"},
+	{"airflow", "flask-appbuilder==5.3.0 python3-ldap", python + `
+import logging
+logging.disable()
+from flask import Flask
+from flask_appbuilder import AppBuilder
+from flask_appbuilder.utils.legacy import get_sqla_class
+app = Flask("login")
+app.config.from_pyfile("/etc/airflow/webserver_config.py")
+app.config.update(SECRET_KEY="x", SQLALCHEMY_DATABASE_URI="sqlite:////mnt/airflow.db")
+db = get_sqla_class()()
+db.init_app(app)
+with app.app_context():
+    builder = AppBuilder(app, db.session)
+    user = builder.sm.auth_user_ldap(sys.argv[1], sys.argv[2])
+    print(user and f"{user.email} {' '.join(r.name for r in user.roles)}")
+P
+		chmod 755 /mnt/bin/login`, true, ""},
 	{"autofs", "autofs-ldap", "cp /usr/share/autofs/conffiles/auto.master /etc; sed -i s/^automount:.*/automount:files/ /etc/nsswitch.conf", false, ""},
 	{"dhcp", "isc-dhcp-server-ldap", "", true, ""},
 	{"django", "python3-django-auth-ldap", `cat >/mnt/bin/login <<'P'
@@ -73,6 +90,14 @@ J
 		printf '#!/bin/sh\nexec java -Djavax.net.ssl.trustStore=/mnt/trust -Djavax.net.ssl.trustStorePassword=changeit -cp "%s/*" /mnt/Groups.java "$@" 2>/mnt/java.log\n' \
 			"$(dirname "$home"/.cache/ldapd-hbase/2.6.4-hadoop3*/lib/hadoop-common-3.4.2.jar | tail -1)" >/mnt/bin/hdfs
 		chmod 755 /mnt/bin/hdfs`, true, os.ExpandEnv("$HOME/.cache/ldapd-hbase/2.6.4-hadoop3*/lib/hadoop-common-3.4.2.jar")},
+	{"jupyterhub", "jupyterhub-ldapauthenticator==2.0.2", python + `
+from jupyterhub.app import JupyterHub
+hub = JupyterHub(log_level=50)
+hub.load_config_file("/etc/jupyterhub/jupyterhub_config.py")
+user = asyncio.run(hub.authenticator_class(config=hub.config).get_authenticated_user(None, {"username": sys.argv[1], "password": sys.argv[2]}))
+print(user and user["name"])
+P
+		chmod 755 /mnt/bin/login`, true, ""},
 	{"kerberos", "krb5-kdc-ldap krb5-kdc krb5-admin-server krb5-user", `printf '%s\n' '[libdefaults]' 'default_realm = EXAMPLE.COM' '[realms]' 'EXAMPLE.COM = {' 'kdc = localhost' '}' >/etc/krb5.conf`, true, ""},
 	{"nslcd", "", "chgrp nslcd /etc/nslcd.conf; mkdir /run/nslcd; chown nslcd:nslcd /run/nslcd; nslcd & await 'test -S /run/nslcd/socket'", false, "/lib/*/libnss_ldap.so.2"},
 	{"postfix", "", "echo compatibility_level = 3.6 >/etc/postfix/main.cf", false, "/usr/lib/postfix/postfix-ldap.so"},
@@ -88,6 +113,13 @@ J
 	{"sudo", "sudo-ldap", `echo jdoe:x:10000:10000::/:/bin/sh >>/etc/passwd; echo 'jdoe:*:::::::' >>/etc/shadow; echo jdoe:x:10000: >>/etc/group; echo developers:x:10001:jdoe >>/etc/group
 		echo 'sudoers: files ldap' >>/etc/nsswitch.conf`, false, ""},
 }
+
+// python begins a program "login" with two arguments, which may use packages of PyPI.
+const python = `cat >/mnt/bin/login <<'P'
+#!/usr/bin/python3
+import asyncio, sys
+sys.path.insert(0, "/usr/lib/apps")
+`
 
 // TestApps runs the pages of docs/apps: with their rules and their configuration as they are on the page, their commands
 // must print what is on the page. Each page has a server of its own, with the profile staff.
