@@ -47,6 +47,27 @@ with app.app_context():
     print(user and f"{user.email} {' '.join(r.name for r in user.roles)}")
 P
 		chmod 755 /mnt/bin/login`, true, ""},
+	{"artemis", "org.apache.activemq/artemis-server/2.42.0", java("-Djava.security.auth.login.config=/etc/artemis/login.config", `
+import java.util.*;
+import javax.security.auth.callback.*;
+import javax.security.auth.login.*;
+public class Login {
+	public static void main(String[] args) throws Exception {
+		var c = new LoginContext("activemq", callbacks -> {
+			for (var x : callbacks)
+				if (x instanceof NameCallback n) n.setName(args[0]); else if (x instanceof PasswordCallback p) p.setPassword(args[1].toCharArray());
+		});
+		try {
+			c.login();
+			var names = new TreeSet<String>();
+			for (var p : c.getSubject().getPrincipals()) names.add(p.getClass().getSimpleName() + " " + p.getName());
+			System.out.println(String.join(", ", names));
+		} catch (LoginException e) {
+			e.printStackTrace();
+			System.out.println("refused");
+		}
+	}
+}`), true, ""},
 	{"autofs", "autofs-ldap", "cp /usr/share/autofs/conffiles/auto.master /etc; sed -i s/^automount:.*/automount:files/ /etc/nsswitch.conf", false, ""},
 	{"dhcp", "isc-dhcp-server-ldap", "", true, ""},
 	{"django", "python3-django-auth-ldap", `cat >/mnt/bin/login <<'P'
@@ -105,7 +126,39 @@ P
 	{"proftpd", "proftpd-mod-ldap", `cp /usr/share/proftpd/templates/proftpd.conf /usr/share/proftpd/templates/modules.conf /etc/proftpd/; useradd -r proftpd; proftpd -n & await "ss -ltn | grep :21"`, true, ""},
 	{"pure-ftpd", "pure-ftpd-ldap", `mkdir -p /home/jdoe; pure-ftpd-ldap -l ldap:/etc/pure-ftpd/db/ldap.conf & await "ss -ltn | grep :21"`, false, ""},
 	{"samba", "samba", "mkdir -p /run/samba; echo jdoe:x:10000:10000::/:/bin/sh >>/etc/passwd", true, ""},
+	{"shiro", "org.apache.shiro/shiro-core/2.0.5 org.slf4j/jcl-over-slf4j/2.0.17", java("", `
+import org.apache.shiro.authc.*;
+import org.apache.shiro.env.BasicIniEnvironment;
+import org.apache.shiro.subject.Subject;
+public class Login {
+	public static void main(String[] args) {
+		var subject = new Subject.Builder(new BasicIniEnvironment("file:/etc/shiro/shiro.ini").getSecurityManager()).buildSubject();
+		try {
+			subject.login(new UsernamePasswordToken(args[0], args[1]));
+			System.out.println(subject.getPrincipal());
+		} catch (AuthenticationException e) {
+			e.printStackTrace();
+			System.out.println("refused");
+		}
+	}
+}`), true, ""},
 	{"slapd-proxy", "", "sed -i '1i modulepath /usr/lib/ldap' /etc/ldap/slapd.conf; for s in nis inetorgperson cosine core; do sed -i \"1i include /etc/ldap/schema/$s.schema\" /etc/ldap/slapd.conf; done; slapd -h ldap://:3890 -f /etc/ldap/slapd.conf -d 0 & await 'ss -ltn | grep :3890'", false, "/usr/lib/ldap/back_ldap.so"},
+	{"spring", "org.springframework.security/spring-security-ldap/6.5.2 org.springframework.security/spring-security-config/6.5.2", java("", `
+import org.springframework.context.annotation.AnnotationConfigApplicationContext;
+import org.springframework.security.authentication.*;
+import org.springframework.security.core.*;
+public class Login {
+	public static void main(String[] args) {
+		var spring = new AnnotationConfigApplicationContext(LdapSecurity.class);
+		try {
+			var user = spring.getBean(AuthenticationManager.class).authenticate(new UsernamePasswordAuthenticationToken(args[0], args[1]));
+			System.out.println(user.getName() + " " + user.getAuthorities().stream().map(Object::toString).sorted().toList());
+		} catch (AuthenticationException e) {
+			e.printStackTrace();
+			System.out.println("refused");
+		}
+	}
+}`), true, ""},
 	{"squid", "squid", `mkdir -p /run/squid /mnt/www && chown -R proxy:proxy /run/squid /var/log/squid /var/spool/squid
 		chgrp proxy /etc/squid/ldap.secret
 		python3 -m http.server -d /mnt/www 8000 & squid -N & await "ss -ltn | grep :3128 && ss -ltn | grep :8000"`, true, ""},
@@ -120,6 +173,17 @@ const python = `cat >/mnt/bin/login <<'P'
 import asyncio, sys
 sys.path.insert(0, "/usr/lib/apps")
 `
+
+// java returns commands that install a program "login", the class Login, which may use packages of Maven and the classes
+// of the page, and trusts the CA.
+func java(flags, class string) string {
+	return "cat >/mnt/Login.java <<'J'\n" + class + `
+J
+		keytool -importcert -noprompt -alias ca -file /etc/ssl/certs/ca-certificates.crt -keystore /mnt/trust -storepass changeit
+		javac -d /mnt/classes -cp '/usr/lib/apps/*' /mnt/Login.java $(find /etc/spring -name '*.java' 2>/dev/null)
+		printf '#!/bin/sh\nexec java -Djavax.net.ssl.trustStore=/mnt/trust -Djavax.net.ssl.trustStorePassword=changeit ` + flags + ` -cp "/mnt/classes:/usr/lib/apps/*" Login "$@" 2>>/mnt/java.log\n' >/mnt/bin/login
+		chmod 755 /mnt/bin/login`
+}
 
 // TestApps runs the pages of docs/apps: with their rules and their configuration as they are on the page, their commands
 // must print what is on the page. Each page has a server of its own, with the profile staff.

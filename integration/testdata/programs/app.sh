@@ -56,4 +56,4 @@ while read -r command; do
 	printf '$ %s\n' "$command"
 	sh -c "$command" 2>&1 </dev/null || true
 done <"$PAGE/commands"
-cat log start.log >&2
+cat log start.log $(ls java.log 2>/dev/null) >&2
