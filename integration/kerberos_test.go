@@ -38,9 +38,10 @@ func newRealm(t *testing.T) *realm {
 		r.run(t, nil, "kinit", "-c", r.cache(who), "-k", "-t", clients, who+"@"+hbasetest.Realm)
 	}
 	store := filepath.Join(t.TempDir(), "store")
-	importInto(t, store, example)
+	importInto(t, store, example, serviceEntry(t, "sssd"))
 	r.process = serve(t, store, append(r.files.flags(), "--listen", "ldap://127.0.0.1:0", "--listen", "ldaps://127.0.0.1:0", "--sasl-keytab", keytab,
 		"--sasl-identity", `krb:clerk@EXAMPLE\.COM -> `+adminDN,
+		"--sasl-identity", `krb:host/[^@]+@EXAMPLE\.COM -> uid=sssd,ou=services,`+suffix,
 		"--sasl-identity", `krb:([^/@]+)@EXAMPLE\.COM -> ldap:///??sub?(uid=$1)`)...)
 	ann := ldap.NewAddRequest(annDN, nil)
 	for a, v := range map[string]string{"objectClass": "inetOrgPerson", "cn": "Ann", "sn": "Ann", "userPassword": annPassword} {
@@ -78,6 +79,28 @@ func TestKerberos(t *testing.T) {
 	t.Run("ldapwhoami", r.ldapwhoami)
 	t.Run("large", r.large)
 	t.Run("JNDI", r.java)
+	t.Run("sssd", r.sssd)
+}
+
+// sssd asks with the key of its machine, as sssd does that belongs to a realm.
+func (r *realm) sssd(t *testing.T) {
+	wantSSSD(t)
+	conf := strings.NewReplacer("URL", r.urls[0], "KDC", r.kdc.Addr, "KEYTAB", r.kdc.Keytab("host/machine.example.com")).Replace(`[sssd]
+services = nss
+domains = example
+[domain/example]
+id_provider = ldap
+auth_provider = none
+ldap_uri = URL
+ldap_search_base = dc=example,dc=com
+ldap_schema = rfc2307
+ldap_sasl_mech = GSSAPI
+ldap_sasl_authid = host/machine.example.com
+ldap_sasl_realm = EXAMPLE.COM
+ldap_krb5_keytab = KEYTAB
+krb5_server = KDC
+`)
+	askScript(t, "sssd.sh", writeIn(t, t.TempDir(), "sssd.conf", conf), getent, "KRB5_CONFIG="+r.kdc.Config, "LDAPSASL_NOCANON=on")
 }
 
 // ldapwhoami binds with OpenLDAP's client, with each security layer, in clear and in TLS.

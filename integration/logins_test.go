@@ -35,8 +35,8 @@ var getent = []scriptCall{
 }
 
 // askScript runs a script of testdata/programs in a separate mount namespace. The script
-// starts a service and makes the calls to this service.
-func askScript(t *testing.T, script, conf string, calls []scriptCall) {
+// starts a service, with more variables in its environment, and makes the calls to this service.
+func askScript(t *testing.T, script, conf string, calls []scriptCall, env ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "testdata/programs/"+script)
 	var want []string
@@ -44,7 +44,7 @@ func askScript(t *testing.T, script, conf string, calls []scriptCall) {
 		cmd.Args = append(cmd.Args, q.call)
 		want = append(want, q.answer)
 	}
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "CONF="+conf)
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C", "CONF="+conf), env...)
 	var log strings.Builder
 	cmd.Stderr = &log
 	out, err := cmd.Output()

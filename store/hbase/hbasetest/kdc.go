@@ -20,9 +20,9 @@ const Realm = "EXAMPLE.COM"
 // A KDC is MIT's KDC with a database of its own.
 type KDC struct {
 	Config string // krb5.conf
+	Addr   string // its host and port
 	tb     testing.TB
 	dir    string
-	port   int
 	cmd    *exec.Cmd
 	done   chan struct{}
 }
@@ -39,7 +39,7 @@ func StartKDC(tb testing.TB) *KDC {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	k := &KDC{tb: tb, dir: tb.TempDir(), port: port}
+	k := &KDC{tb: tb, dir: tb.TempDir(), Addr: fmt.Sprintf("127.0.0.1:%d", port)}
 	k.Config = k.file("krb5.conf", fmt.Sprintf(`[libdefaults]
  default_realm = %[1]s
  dns_lookup_kdc = false
@@ -144,7 +144,7 @@ func (k *KDC) Start() {
 	}()
 	err := <-started
 	for end := time.Now().Add(20 * time.Second); err == nil; time.Sleep(20 * time.Millisecond) {
-		c, derr := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", k.port))
+		c, derr := net.Dial("tcp", k.Addr)
 		if derr == nil {
 			c.Close()
 			return
