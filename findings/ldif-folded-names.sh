@@ -9,8 +9,8 @@
 #    halves of a letter become two U+FFFD: the entry gets another name, without an error. UnboundID's tools for LDIF use this
 #    class.
 #
-# It happens to names of more than 72 octets, with a letter of several octets where the line ends. Readers that join octets (slapadd, ldapadd,
-# ldapd import) read them rightly; python-ldap refuses them. docs/libraries.md says how to have them written otherwise.
+# It happens to names of more than 72 octets, with a letter of several octets where the line ends. Readers that join octets
+# (slapadd, ldapadd, ldapd import) read them rightly; python-ldap refuses them. docs/libraries.md says how to write them otherwise.
 #
 # Seen on 2026-11-28 with Go 1.26.8 and Java 17. It needs root, Debian 12, perl, go, mvn and java. It fails if one of the two changes.
 set -eu
