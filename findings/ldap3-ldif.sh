@@ -30,7 +30,8 @@ for name, surname in ("ann", "Zeta"), ("bob", "Alpha"):
     c.strategy.add_entry(f"cn={name},dc=x", {"objectClass": "person", "cn": name, "sn": surname})
 c.bind()
 c.search("dc=x", "(objectClass=person)", attributes=["cn", "sn"])
-print(c.response_to_ldif(sort_order=["dn", "sn"]))
+entries = sorted(c.response, key=lambda e: e["dn"])  # the mock has no order
+print(c.response_to_ldif(entries, sort_order=["dn", "sn"]))
 P
 py/bin/python seen.py > seen
 cat seen
