@@ -7,8 +7,8 @@
 #    gets the answers that anonymous clients get: here no people, where there was one before the pause.
 # 2. ldapjs 3.0.7 with reconnect: true does the same. Without this option neither a result nor an error comes, for five seconds.
 #
-# A synchronization that takes what it does not find for deleted, deletes all people. Firewalls and restarts of the server end
-# connections, too. ldapd closes connections that are idle for limits.idle. docs/libraries.md says what to do.
+# A synchronization that takes what it does not find for deleted, deletes all people. A restart of the server ends connections,
+# too. ldapd closes connections that are idle for limits.idle. docs/libraries.md says what to do.
 #
 # Seen on 2026-11-28 with Node 20. It needs root, Debian 12, npm and unshare. It fails if one of the two changes.
 set -eu
