@@ -1,16 +1,21 @@
 #!/bin/sh
-# ldapts and ldapjs connect again if a server has closed an idle connection, and go on as anonymous, without an error.
+# Four libraries connect again if a server has closed an idle connection, and go on as anonymous, without an error.
 #
 # Beside Debian's slapd 2.5.13, which closes connections after an idle second here:
 #
-# 1. ldapts 9.2.0 makes a new connection for each request that finds none, and does not bind again. A program that has bound once
-#    gets the answers that anonymous clients get: here no people, where there was one before the pause.
-# 2. ldapjs 3.0.7 with reconnect: true does the same. Without this option neither a result nor an error comes, for five seconds.
+# 1. ldapts 9.2.0 and Apache's LDAP API 2.1.9 (LdapNetworkConnection) make a new connection for a request that finds none, and do
+#    not bind again. A program that has bound once gets the answers that anonymous clients get: here no people, where there was
+#    one before the pause.
+# 2. ldaptive 2.5.0 does the same if the bind was an operation (SimpleBindRequest): autoReconnect is on unless it is switched off.
+#    With a BindConnectionInitializer it binds again.
+# 3. ldapjs 3.0.7 with reconnect: true does the same, too. Without this option neither a result nor an error comes, for five seconds.
 #
 # A synchronization that takes what it does not find for deleted, deletes all people. A restart of the server ends connections,
-# too. ldapd closes connections that are idle for limits.idle. docs/libraries.md says what to do.
+# too. ldapd closes connections that are idle for limits.idle. docs/libraries.md says what to do. UnboundID's SDK and ldap3's
+# strategies RESTARTABLE and REUSABLE bind again; JNDI, net-ldap and ldap3's other strategies return an error.
 #
-# Seen on 2026-11-28 with Node 20. It needs root, Debian 12, npm and unshare. It fails if one of the two changes.
+# Seen on 2026-11-28 with Node 20 and Java 17. It needs root, Debian 12, npm, mvn, java and unshare. It fails if one of the three
+# changes.
 set -eu
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
 mkdir -p "$dir/debs/partial" "$dir/root"
@@ -21,6 +26,54 @@ done
 for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
 cd "$dir"
 npm install --silent --no-audit --no-fund ldapts@9.2.0 ldapjs@3.0.7 > log 2>&1 || { cat log; exit 1; }
+cat > pom.xml <<'P'
+<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>f</groupId><artifactId>f</artifactId><version>1</version>
+<dependencies>
+<dependency><groupId>org.apache.directory.api</groupId><artifactId>api-all</artifactId><version>2.1.9</version></dependency>
+<dependency><groupId>org.ldaptive</groupId><artifactId>ldaptive</artifactId><version>2.5.0</version></dependency>
+</dependencies></project>
+P
+mvn -q -B dependency:copy-dependencies -DoutputDirectory=jars > log 2>&1 || { cat log; exit 1; }
+cat > Search.java <<'J'
+import org.apache.directory.api.ldap.model.cursor.EntryCursor;
+import org.apache.directory.api.ldap.model.message.SearchScope;
+import org.apache.directory.ldap.client.api.LdapNetworkConnection;
+import org.ldaptive.*;
+
+public class Search {
+    static int apache(LdapNetworkConnection c) throws Exception {
+        int n = 0;
+        try (EntryCursor found = c.search("dc=example", "(objectClass=person)", SearchScope.SUBTREE)) {
+            while (found.next()) n++;
+        }
+        return n;
+    }
+
+    static int ldaptive(Connection c) throws Exception {
+        return c.operation(SearchRequest.builder().dn("dc=example").filter("(objectClass=person)").build()).execute().entrySize();
+    }
+
+    public static void main(String[] args) throws Exception {
+        LdapNetworkConnection apache = new LdapNetworkConnection("127.0.0.1", 389);
+        apache.bind("cn=ann,dc=example", "secret");
+        System.out.println("Apache " + apache(apache));
+        Connection operation = new DefaultConnectionFactory("ldap://127.0.0.1").getConnection();
+        operation.open();
+        operation.operation(SimpleBindRequest.builder().dn("cn=ann,dc=example").password("secret").build()).execute();
+        System.out.println("ldaptive, bind as an operation " + ldaptive(operation));
+        Connection initializer = new DefaultConnectionFactory(ConnectionConfig.builder().url("ldap://127.0.0.1")
+            .connectionInitializers(new BindConnectionInitializer("cn=ann,dc=example", new Credential("secret"))).build()).getConnection();
+        initializer.open();
+        System.out.println("ldaptive, bind as initializer " + ldaptive(initializer));
+        Thread.sleep(5000);
+        System.out.println("Apache after a pause " + apache(apache));
+        System.out.println("ldaptive, bind as an operation after a pause " + ldaptive(operation));
+        System.out.println("ldaptive, bind as initializer after a pause " + ldaptive(initializer));
+        System.exit(0);
+    }
+}
+J
 cat > search.js <<'J'
 const url = "ldap://127.0.0.1"
 const pause = (ms) => new Promise((done) => setTimeout(done, ms))
@@ -68,11 +121,18 @@ for try in $(seq 100); do
 	ldapwhoami -x -H ldap://127.0.0.1 > whoami 2>&1 && break
 	sleep 0.1
 done
+java -cp 'jars/*' Search.java 2> java.log || cat java.log
 NODE_NO_WARNINGS=1 node search.js
 S
 unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh > seen
 cat seen
 cat > expected <<'X'
+Apache 1
+ldaptive, bind as an operation 1
+ldaptive, bind as initializer 1
+Apache after a pause 0
+ldaptive, bind as an operation after a pause 0
+ldaptive, bind as initializer after a pause 1
 ldapts 1
 ldapts after a pause 0
 ldapjs { reconnect: true } 1
