@@ -1,0 +1,71 @@
+#!/bin/sh
+# Spring LDAP reads comments of LDIF into names and values, and reads attributes without their options.
+#
+# spring-ldap-ldif-core and spring-ldap-core 4.1.2:
+#
+# 1. A comment goes on in a line that begins with a space (RFC 2849, note 2). LdifParser appends this line to the line before the
+#    comment: the entry gets another name, the attribute another value.
+# 2. LdifParser drops options: the values of cn;lang-de and cn are values of one attribute, and userCertificate;binary is
+#    userCertificate.
+# 3. LdapAttributes.toString, whose documentation says that it returns LDIF, writes line ends of a value as they are. The second
+#    line of a description reads as an attribute of its own.
+#
+# No error in any of them. ldapd export writes no comments. docs/libraries.md says so.
+#
+# Seen on 2026-11-28 with Java 17. It needs mvn and java. It fails if one of the three changes.
+set -eu
+dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+cat > pom.xml <<'P'
+<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>f</groupId><artifactId>f</artifactId><version>1</version>
+<dependencies>
+<dependency><groupId>org.springframework.ldap</groupId><artifactId>spring-ldap-ldif-core</artifactId><version>4.1.2</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>2.0.9</version></dependency>
+</dependencies></project>
+P
+mvn -q -B dependency:copy-dependencies -DoutputDirectory=jars > log 2>&1 || { cat log; exit 1; }
+cat > in.ldif <<'L'
+dn: uid=ann,dc=example
+# cn is the name that is printed, in German
+ and in English
+cn;lang-de: Anne
+cn: Ann
+sn: Berg
+# telephoneNumber: of the secretary until
+  the end of the year
+mail: ann@mail.example
+L
+cat > Read.java <<'J'
+import java.io.File;
+import org.springframework.ldap.core.LdapAttributes;
+import org.springframework.ldap.ldif.parser.LdifParser;
+import org.springframework.ldap.support.LdapUtils;
+
+public class Read {
+    public static void main(String[] args) throws Exception {
+        LdifParser p = new LdifParser(new File("in.ldif"));
+        p.open();
+        LdapAttributes read = p.getRecord();
+        System.out.println(read.getName());
+        for (String type : new String[] {"cn;lang-de", "cn", "sn"}) System.out.println(type + " " + read.get(type));
+        p.close();
+        LdapAttributes a = new LdapAttributes();
+        a.setName(LdapUtils.newLdapName("uid=bob,dc=example"));
+        a.put("description", "on leave\nmail: to his deputy");
+        System.out.print(a);
+    }
+}
+J
+java -cp 'jars/*' Read.java > seen
+cat seen
+cat > expected <<'X'
+uid=ann,dc=exampleand in English
+cn;lang-de null
+cn cn: Anne, Ann
+sn sn: Berg the end of the year
+dn: uid=bob,dc=example
+description: on leave
+mail: to his deputy
+X
+diff expected seen && echo "as described"
