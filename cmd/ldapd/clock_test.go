@@ -13,7 +13,7 @@ import (
 // TestAcceptClock checks which commands have the flag --accept-clock: those that may change an
 // embedded store that exists, and branch check.
 func TestAcceptClock(t *testing.T) {
-	reads := []string{"check", "cluster", "count", "diff", "explain", "export", "index", "log", "list", "show", "profile", "policy", "whoami", "try", "drill", "search"}
+	reads := []string{"check", "cluster", "count", "diff", "explain", "export", "index", "log", "list", "show", "profile", "policy", "whoami", "try", "drill", "search", "status"}
 	onHBase := []string{"snapshot", "clone", "cut"} // stores on HBase do not record the clock
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
