@@ -2,16 +2,12 @@ package cache
 
 import (
 	"hash/maphash"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"github.com/maypok86/otter/v2"
-	"github.com/maypok86/otter/v2/stats"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/index"
@@ -27,31 +23,36 @@ import (
 // returns true. So nothing is ever invalidated: a reader detects a stale item when it reads
 // the item. All items of a cache refer to the same schema, so each schema has its own cache.
 type Cache struct {
-	Entries bounded.Cache[entry.ID, *Item]
+	Entries *bounded.Cache[entry.ID, *Item]
 	// Children is only a hint. A reader checks it against the parent and the RDN in the
 	// entry's node, so the values need no ordinal.
-	Children bounded.Cache[NameKey, entry.ID]
-	Postings bounded.Cache[ValuesKey, *Posting]
+	Children *bounded.Cache[Hint, entry.ID]
+	Postings *bounded.Cache[ValuesKey, *Posting]
 	// Names is only a hint too: see state.Snapshot.Recall.
-	Names bounded.Cache[NameKey, entry.ID]
+	Names *bounded.Cache[Hint, entry.ID]
 	// Referrers contains, for a name, the entries that have the name as a value.
-	Referrers bounded.Cache[ValuesKey, *Referrers]
+	Referrers *bounded.Cache[ValuesKey, *Referrers]
 	// RangeSteps serves reads of ranges of values (see the type RangeSteps).
-	RangeSteps bounded.Cache[ValuesKey, *RangeSteps]
+	RangeSteps *bounded.Cache[ValuesKey, *RangeSteps]
 	// Classes contains the results of HasClass. It maps *schema.ObjectClass to classSeen.
 	Classes sync.Map
 }
 
-// A NameKey is a key of Children or of Names. In a key of Children, Name is the normalised RDN
-// of an entry below Parent. In a key of Names, Name is a whole name and Parent is the zero id, or see
-// BaseKey.
-//
-// Children and Names have the same type of keys, because Go compiles the code of the cache once
-// for each type of key. Another type of key would add 0.2 MB to the program. ValuesKey is
-// shared for the same reason.
-type NameKey struct {
-	Parent entry.ID
-	Name   string
+// A Hint is a key of Children or of Names: a hash of an id and a name. In a key of Children, the name
+// is the normalised RDN of an entry below the entry with the id. In a key of Names, it is a whole name,
+// and the id is the zero id, or see BaseHint. A reader checks that the entry has the name that it looks
+// for, so names with the same hash cost a miss at most. The hashes of uses that have different ids and
+// the same names are different with a probability of one in 2^64.
+type Hint uint64
+
+var hintSeed = maphash.MakeSeed()
+
+// HintOf returns the key of a name. T is a type of strings.
+func HintOf[T ~string](id entry.ID, name T) Hint {
+	return Hint(maphash.Comparable(hintSeed, struct {
+		id   entry.ID
+		name T
+	}{id, name}))
 }
 
 // A ValuesKey is a key of RangeSteps, of Postings or of Referrers. In a key of RangeSteps, ID
@@ -124,11 +125,11 @@ type CachedName struct {
 	Name *dn.Name
 }
 
-// BaseKey is the key in Names of the base of a search. Its Parent is an id that no entry has. Bases
+// BaseHint is the key in Names of the base of a search. Its id is one that no entry has. Bases
 // are kept apart from other names, and by scope, because searches of some scopes from some entries
 // are not served from the tree: those of the records of a view.
-func BaseKey(scope op.Scope, name string) NameKey {
-	return NameKey{entry.ID{'b', 'a', 's', 'e', byte(scope)}, name}
+func BaseHint(scope op.Scope, name string) Hint {
+	return HintOf(entry.ID{'b', 'a', 's', 'e', byte(scope)}, name)
 }
 
 // Moves is an id that every rename touches in addition to the renamed entry. A rename
@@ -145,41 +146,20 @@ const LargeEntry = 1 << 20
 // children and names occupy 0.2 GB each.
 func NewCache(size int64) *Cache {
 	share := uint64(max(size/32, 1))
+	hint := func(Hint, entry.ID) uint32 { return sizeOfSlot }
 	return &Cache{
-		Entries: bounded.New(&otter.Options[entry.ID, *Item]{
-			StatsRecorder: newCounter(),
-			MaximumWeight: 19 * share,
-			Weigher:       func(_ entry.ID, i *Item) uint32 { return i.Weight() },
-		}),
-		Children: bounded.New(&otter.Options[NameKey, entry.ID]{
-			StatsRecorder: newCounter(),
-			MaximumWeight: 3 * share,
-			Weigher:       func(k NameKey, _ entry.ID) uint32 { return uint32(128 + len(k.Name)) },
-		}),
+		Entries:    bounded.New(19*share, func(_ entry.ID, i *Item) uint32 { return i.Weight() }),
+		Children:   bounded.New(3*share, hint),
 		Postings:   newPostings(7 * share),
 		Referrers:  newReferrers(share),
 		RangeSteps: newRangeSteps(),
-		Names: bounded.New(&otter.Options[NameKey, entry.ID]{
-			StatsRecorder: newCounter(),
-			MaximumWeight: 2 * share,
-			Weigher:       func(k NameKey, _ entry.ID) uint32 { return uint32(128 + len(k.Name)) },
-		}),
+		Names:      bounded.New(2*share, hint),
 	}
 }
 
-// A counter counts the lookups of a cache. Counting each hit took 6 % of the time of a
-// base search. So the counter picks one hit of 16 at random and counts it as 16 hits.
-// Misses are exact.
-type counter struct{ *stats.Counter }
-
-func newCounter() counter { return counter{stats.NewCounter()} }
-
-// RecordHits implements stats.Recorder.
-func (c counter) RecordHits(n int) {
-	if rand.Uint32()%16 == 0 {
-		c.Counter.RecordHits(16 * n)
-	}
-}
+// sizeOfSlot is about the memory of an item of a bounded.Cache whose keys and values have 24 octets
+// together.
+const sizeOfSlot = 44
 
 // Lacks returns true only if the item shows that the entry has no value of a description. It
 // returns false for an entry that is wide, and for a secret type.
@@ -252,21 +232,12 @@ type RangeSteps struct {
 	Starts [][]byte // the qualifiers of the values number stepEvery, 2*stepEvery and so on
 }
 
-func newRangeSteps() bounded.Cache[ValuesKey, *RangeSteps] {
-	return bounded.New(&otter.Options[ValuesKey, *RangeSteps]{
-		MaximumWeight: rangeStepsMemory,
-		Weigher:       func(_ ValuesKey, l *RangeSteps) uint32 { return uint32(128 + 64*len(l.Starts)) },
-	})
+func newRangeSteps() *bounded.Cache[ValuesKey, *RangeSteps] {
+	return bounded.New(rangeStepsMemory, func(_ ValuesKey, l *RangeSteps) uint32 { return uint32(128 + 64*len(l.Starts)) })
 }
 
-func newPostings(size uint64) bounded.Cache[ValuesKey, *Posting] {
-	return bounded.New(&otter.Options[ValuesKey, *Posting]{
-		StatsRecorder: newCounter(),
-		MaximumWeight: size,
-		Weigher: func(k ValuesKey, p *Posting) uint32 {
-			return uint32(160 + len(k.Text) + p.size())
-		},
-	})
+func newPostings(size uint64) *bounded.Cache[ValuesKey, *Posting] {
+	return bounded.New(size, func(k ValuesKey, p *Posting) uint32 { return uint32(160 + len(k.Text) + p.size()) })
 }
 
 // A Posting is the set of entries that an index contains for one value, as of an ordinal. It
@@ -312,17 +283,13 @@ type ReferrerNames struct {
 // weightOfName is an estimate of the memory for one name in ReferrerNames, in bytes.
 const weightOfName = 120
 
-func newReferrers(size uint64) bounded.Cache[ValuesKey, *Referrers] {
-	return bounded.New(&otter.Options[ValuesKey, *Referrers]{
-		StatsRecorder: newCounter(),
-		MaximumWeight: size,
-		Weigher: func(k ValuesKey, r *Referrers) uint32 {
-			w := 200 + len(k.Text)
-			for _, s := range r.Sets {
-				w += 16 + s.Size() + weightOfName*s.Len()
-			}
-			return uint32(w)
-		},
+func newReferrers(size uint64) *bounded.Cache[ValuesKey, *Referrers] {
+	return bounded.New(size, func(k ValuesKey, r *Referrers) uint32 {
+		w := 200 + len(k.Text)
+		for _, s := range r.Sets {
+			w += 16 + s.Size() + weightOfName*s.Len()
+		}
+		return uint32(w)
 	})
 }
 

@@ -20,7 +20,7 @@ func (c *Cache) Stats() []Stats {
 	}
 }
 
-func of[K comparable, V any](name string, c bounded.Cache[K, V]) Stats {
-	s := c.Stats()
-	return Stats{name, s.Hits, s.Misses, c.WeightedSize()}
+func of[K comparable, V any](name string, c *bounded.Cache[K, V]) Stats {
+	hits, misses := c.Counts()
+	return Stats{name, hits, misses, c.Weight()}
 }

@@ -45,7 +45,7 @@ const (
 type KeptIndex struct {
 	index.Index
 	typ  *schema.AttributeType
-	kept bounded.Cache[cache.ValuesKey, *cache.Posting]
+	kept *bounded.Cache[cache.ValuesKey, *cache.Posting]
 }
 
 // current returns r as a snapshot if r can use the postings in memory. A transaction and a
@@ -157,7 +157,7 @@ func (x KeptIndex) keepSet(s *txn.Snapshot, key []byte, set *index.Set) {
 }
 
 // largest returns the size of the largest set of candidates that is cached.
-func (x KeptIndex) largest() int { return int(x.kept.GetMaximum() / postingShare) }
+func (x KeptIndex) largest() int { return int(x.kept.Maximum() / postingShare) }
 
 func (x KeptIndex) put(key []byte, p *cache.Posting) {
 	x.kept.Set(cache.ValuesKey{Typ: x.typ, Text: string(key)}, p)
@@ -166,7 +166,7 @@ func (x KeptIndex) put(key []byte, p *cache.Posting) {
 // The method "known" returns the posting of a value as a snapshot shows it. It returns nil if
 // the posting is not in memory, or if bringing it up to date fails or would cost too much.
 func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
-	p, ok := x.kept.GetIfPresent(cache.ValuesKey{Typ: x.typ, Text: string(key)})
+	p, ok := x.kept.Get(cache.ValuesKey{Typ: x.typ, Text: string(key)})
 	if !ok || p.Set == nil {
 		return nil
 	}
@@ -218,14 +218,14 @@ func (x KeptIndex) Known(ctx context.Context, r table.Reader, key []byte, upTo i
 // Preload caches the postings that the index's Warm returns, until the cache is nearly full.
 // The caller passes the ordinal of the state that r reads.
 func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) error {
-	enough := x.kept.GetMaximum() / 10 * 9
+	enough := x.kept.Maximum() / 10 * 9
 	n := 0
 	for v, err := range x.Warm(ctx, r, warmPosting) {
 		if err != nil {
 			return err
 		}
 		x.put(v.Key, &cache.Posting{AsOf: ordinal, Set: v.Set})
-		if n++; n%1024 == 0 && x.kept.WeightedSize() > enough {
+		if n++; n%1024 == 0 && x.kept.Weight() > enough {
 			break
 		}
 	}
@@ -234,6 +234,6 @@ func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) 
 
 // Longer implements index.Memory.
 func (x KeptIndex) Longer(key []byte, n int) bool {
-	p, ok := x.kept.GetIfPresent(cache.ValuesKey{Typ: x.typ, Text: string(key)})
+	p, ok := x.kept.Get(cache.ValuesKey{Typ: x.typ, Text: string(key)})
 	return ok && p.Set == nil && p.MoreThan >= n
 }

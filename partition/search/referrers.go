@@ -267,7 +267,7 @@ func (r *referrers) recall(name *dn.Name) *cache.Referrers {
 	if r.s.Ordinal() == 0 {
 		return nil
 	}
-	kept, ok := r.s.Catalog.Cache.Referrers.GetIfPresent(r.key(name))
+	kept, ok := r.s.Catalog.Cache.Referrers.Get(r.key(name))
 	if !ok || !slices.Equal(kept.Types, r.stored) {
 		return nil
 	}

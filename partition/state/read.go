@@ -92,7 +92,7 @@ func (s *Snapshot) ReadItems(ctx context.Context, ids []entry.ID) error {
 
 func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	if s.Cached || s.Written {
-		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok {
+		if i, ok := s.Catalog.Cache.Entries.Get(id); ok {
 			if s.Unchanged(id, i.AsOf) {
 				return i, nil
 			}
@@ -112,7 +112,7 @@ func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 // valid.
 func (s *Snapshot) Current(id entry.ID) *cache.Item {
 	if s.Cached || s.Written {
-		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok && s.Unchanged(id, i.AsOf) {
+		if i, ok := s.Catalog.Cache.Entries.Get(id); ok && s.Unchanged(id, i.AsOf) {
 			return i
 		}
 	}
@@ -190,8 +190,8 @@ func (s *Snapshot) Child(ctx context.Context, key []byte) (id entry.ID, ok bool,
 // Resolve finds a child of an entry by the child's normalised RDN.
 func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (id entry.ID, ok bool, err error) {
 	if s.Cached || s.Written {
-		key := cache.NameKey{Parent: parent, Name: string(rdn)}
-		if id, ok := s.Catalog.Cache.Children.GetIfPresent(key); ok {
+		key := cache.HintOf(parent, rdn)
+		if id, ok := s.Catalog.Cache.Children.Get(key); ok {
 			node, err := s.Node(ctx, id)
 			if err != nil {
 				return id, false, err
@@ -580,31 +580,33 @@ func HoldsKey(ctx context.Context, s *Snapshot, id entry.ID, t *schema.Attribute
 // the stored spelling. For frequent names this saves parsing the name and looking up its RDNs.
 // Recall returns false if the cache does not contain the name or the entry, if the entry may
 // have changed, or if an entry may have been renamed since.
-func (s *Snapshot) Recall(name string) (Located, bool) { return s.recall(cache.NameKey{Name: name}) }
+func (s *Snapshot) Recall(name string) (Located, bool) {
+	return s.recall(cache.HintOf(entry.Root, name), name)
+}
 
 // RecallBase is Recall for a scope and a name that were passed to RememberBase.
 func RecallBase(s *Snapshot, scope op.Scope, name string) (Located, bool) {
-	return s.recall(cache.BaseKey(scope, name))
+	return s.recall(cache.BaseHint(scope, name), name)
 }
 
 // RecallBelow is Recall for a name that was passed to RememberBelow with the same id, which no entry has.
 func RecallBelow(s *Snapshot, id entry.ID, name string) (Located, bool) {
-	return s.recall(cache.NameKey{Parent: id, Name: name})
+	return s.recall(cache.HintOf(id, name), name)
 }
 
 // RememberBelow is Remember for a use of its own, which the id stands for.
 func RememberBelow(s *Snapshot, id entry.ID, name string, at Located) {
-	s.rememberName(cache.NameKey{Parent: id, Name: name}, at)
+	s.rememberName(cache.HintOf(id, name), name, at)
 }
 
 // KnowsBase reports whether RecallBase could return an entry in some state.
 func KnowsBase(p *catalog.Partition, scope op.Scope, name string) bool {
-	_, ok := p.Catalog.Load().Cache.Names.GetIfPresent(cache.BaseKey(scope, name))
+	_, ok := p.Catalog.Load().Cache.Names.Get(cache.BaseHint(scope, name))
 	return ok
 }
 
-func (s *Snapshot) recall(k cache.NameKey) (Located, bool) {
-	id, ok := s.Catalog.Cache.Names.GetIfPresent(k)
+func (s *Snapshot) recall(k cache.Hint, name string) (Located, bool) {
+	id, ok := s.Catalog.Cache.Names.Get(k)
 	if !ok {
 		return Located{}, false
 	}
@@ -613,22 +615,24 @@ func (s *Snapshot) recall(k cache.NameKey) (Located, bool) {
 		return Located{}, false
 	}
 	n := i.Name.Load()
-	if n == nil || n.Name.String() != k.Name || !s.At.Unchanged(cache.Moves, n.AsOf) {
+	if n == nil || n.Name.String() != name || !s.At.Unchanged(cache.Moves, n.AsOf) {
 		return Located{}, false
 	}
 	return Located{id, i.Node.Parent, n.Name}, true
 }
 
 // Remember caches the entry of a name for Recall, if the name has the stored spelling.
-func (s *Snapshot) Remember(name string, at Located) { s.rememberName(cache.NameKey{Name: name}, at) }
+func (s *Snapshot) Remember(name string, at Located) {
+	s.rememberName(cache.HintOf(entry.Root, name), name, at)
+}
 
 // RememberBase is Remember for a name at which a search of the tree with this scope began.
 func RememberBase(s *Snapshot, scope op.Scope, name string, at Located) {
-	s.rememberName(cache.BaseKey(scope, name), at)
+	s.rememberName(cache.BaseHint(scope, name), name, at)
 }
 
-func (s *Snapshot) rememberName(k cache.NameKey, at Located) {
-	if s.Cached && k.Name == at.Name.String() {
+func (s *Snapshot) rememberName(k cache.Hint, name string, at Located) {
+	if s.Cached && name == at.Name.String() {
 		s.Catalog.Cache.Names.Set(k, at.ID)
 	}
 }
