@@ -98,7 +98,7 @@ func NamedUnder(ctx context.Context, s *state.Snapshot, id entry.ID, types []*sc
 	if err != nil || i == nil {
 		return nil, err
 	}
-	if i.Entry == nil {
+	if i.Wide() {
 		r := referrers{s: s, names: []*dn.Name{name}}
 		postings, err := r.posting(ctx, types, fill)
 		if err != nil {
