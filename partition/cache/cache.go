@@ -27,7 +27,7 @@ type Cache struct {
 	// Children is only a hint. A reader checks it against the parent and the RDN in the
 	// entry's node, so the values need no ordinal.
 	Children *bounded.Cache[Hint, entry.ID]
-	Postings *bounded.Cache[ValuesKey, *Posting]
+	Postings *bounded.Cache[PostingKey, PackedPosting]
 	// Names is only a hint too: see state.Snapshot.Recall.
 	Names *bounded.Cache[Hint, entry.ID]
 	// Referrers contains, for a name, the entries that have the name as a value.
@@ -57,10 +57,10 @@ func HintOf[T ~string](id entry.ID, name T) Hint {
 	}{id, name}))
 }
 
-// A ValuesKey is a key of RangeSteps, of Postings or of Referrers. In a key of RangeSteps, ID
+// A ValuesKey is a key of RangeSteps or of Referrers. In a key of RangeSteps, ID
 // is the id of an entry, and Typ and Text are the type and the options of one of its
-// attributes. In a key of Postings, Text is a normalised value and ID is the zero id. In a key
-// of Referrers, Text is a name, Typ is the first of the types and ID is the zero id.
+// attributes. In a key of Referrers, Text is a name, Typ is the first of the types and ID is
+// the zero id.
 type ValuesKey struct {
 	ID   entry.ID
 	Typ  *schema.AttributeType
@@ -265,29 +265,6 @@ type RangeSteps struct {
 
 func newRangeSteps() *bounded.Cache[ValuesKey, *RangeSteps] {
 	return bounded.New(rangeStepsMemory, func(_ ValuesKey, l *RangeSteps) uint32 { return uint32(128 + 64*len(l.Starts)) })
-}
-
-func newPostings(size uint64) *bounded.Cache[ValuesKey, *Posting] {
-	return bounded.New(size, func(k ValuesKey, p *Posting) uint32 { return uint32(160 + len(k.Text) + p.size()) })
-}
-
-// A Posting is the set of entries that an index contains for one value, as of an ordinal. It
-// is valid as long as no commit touches the value (catalog.PostingHash), just as a cached
-// entry is valid as long as no commit touches the entry's id. If only a few commits have
-// touched the value, the Posting can be brought up to date.
-//
-// A Posting without a set records only that the value had more than MoreThan entries.
-type Posting struct {
-	AsOf uint64
-	*index.Set
-	MoreThan int
-}
-
-func (p *Posting) size() int {
-	if p.Set == nil {
-		return 0
-	}
-	return p.Size()
 }
 
 // Referrers contains the entries that have a given name as a value of certain types: one

@@ -45,7 +45,8 @@ const (
 type KeptIndex struct {
 	index.Index
 	typ  *schema.AttributeType
-	kept *bounded.Cache[cache.ValuesKey, *cache.Posting]
+	key  cache.PostingKey // of typ
+	kept *bounded.Cache[cache.PostingKey, cache.PackedPosting]
 }
 
 // current returns r as a snapshot if r can use the postings in memory. A transaction and a
@@ -62,7 +63,7 @@ func (x KeptIndex) Equal(ctx context.Context, r table.Reader, key, after []byte)
 		return x.Index.Equal(ctx, r, key, after)
 	}
 	if p := x.known(ctx, s, key, math.MaxInt); p != nil {
-		return p.Stream(key, after)
+		return p.Set.Stream(key, after)
 	}
 	if len(after) > 0 {
 		return x.Index.Equal(ctx, r, key, after)
@@ -87,15 +88,14 @@ func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.
 				}
 			}
 			if !yield(c, err) || err != nil {
-				x.put(key, &cache.Posting{MoreThan: n - 1})
+				x.put(key, &cache.Posting{Long: true, MoreThan: n - 1})
 				return
 			}
 		}
 		if set == nil {
-			x.put(key, &cache.Posting{MoreThan: n - 1})
+			x.put(key, &cache.Posting{Long: true, MoreThan: n - 1})
 			return
 		}
-		set.Clip()
 		x.keepSet(s, key, set)
 	}
 }
@@ -108,10 +108,9 @@ func (x KeptIndex) Head(ctx context.Context, r table.Reader, key []byte, set *in
 	switch {
 	case err != nil || !ok:
 	case !more:
-		set.Clip()
 		x.keepSet(s, key, set)
 	case !x.Longer(key, set.Len()-1):
-		x.put(key, &cache.Posting{MoreThan: set.Len() - 1})
+		x.put(key, &cache.Posting{Long: true, MoreThan: set.Len() - 1})
 	}
 	return more, err
 }
@@ -127,7 +126,7 @@ func (x KeptIndex) Postings(ctx context.Context, r table.Reader, keys [][]byte) 
 	var at []int // for each key in missing, its index in keys
 	for i, key := range keys {
 		if p := x.known(ctx, s, key, math.MaxInt); p != nil {
-			sets[i] = p.Set
+			sets[i] = &p.Set
 			continue
 		}
 		missing, at = append(missing, key), append(at, i)
@@ -150,24 +149,28 @@ func (x KeptIndex) Postings(ctx context.Context, r table.Reader, keys [][]byte) 
 // are many.
 func (x KeptIndex) keepSet(s *txn.Snapshot, key []byte, set *index.Set) {
 	if set.Size() > x.largest() {
-		x.put(key, &cache.Posting{MoreThan: set.Len() - 1})
+		x.put(key, &cache.Posting{Long: true, MoreThan: set.Len() - 1})
 		return
 	}
-	x.put(key, &cache.Posting{AsOf: s.Ordinal(), Set: set})
+	x.put(key, &cache.Posting{AsOf: s.Ordinal(), Set: *set})
 }
 
 // largest returns the size of the largest set of candidates that is cached.
 func (x KeptIndex) largest() int { return int(x.kept.Maximum() / postingShare) }
 
 func (x KeptIndex) put(key []byte, p *cache.Posting) {
-	x.kept.Set(cache.ValuesKey{Typ: x.typ, Text: string(key)}, p)
+	x.kept.Set(x.key.Of(key), p.Pack())
 }
 
 // The method "known" returns the posting of a value as a snapshot shows it. It returns nil if
 // the posting is not in memory, or if bringing it up to date fails or would cost too much.
 func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
-	p, ok := x.kept.Get(cache.ValuesKey{Typ: x.typ, Text: string(key)})
-	if !ok || p.Set == nil {
+	packed, ok := x.kept.Get(x.key.Of(key))
+	if !ok {
+		return nil
+	}
+	p := new(cache.Posting)
+	if *p = packed.Posting(); p.Long {
 		return nil
 	}
 	hash := PostingHash(x.typ, key)
@@ -175,7 +178,7 @@ func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo 
 		return p
 	}
 	ids, ok := s.TouchedWith(hash, p.AsOf)
-	if !ok || len(ids) > 0 && p.Len() > upTo || len(ids) > mostChanges(p.Len()) {
+	if !ok || len(ids) > 0 && p.Set.Len() > upTo || len(ids) > mostChanges(p.Set.Len()) {
 		return nil
 	}
 	p = x.upToDate(ctx, s, key, p, ids)
@@ -199,7 +202,7 @@ func (x KeptIndex) upToDate(ctx context.Context, s *txn.Snapshot, key []byte, p 
 	if err != nil {
 		return nil // the next read of the posting will return the error
 	}
-	return &cache.Posting{AsOf: s.Ordinal(), Set: p.With(changes)}
+	return &cache.Posting{AsOf: s.Ordinal(), Set: *p.Set.With(changes)}
 }
 
 // Known implements index.Memory.
@@ -212,7 +215,7 @@ func (x KeptIndex) Known(ctx context.Context, r table.Reader, key []byte, upTo i
 	if p == nil {
 		return nil, false
 	}
-	return p.Set, true
+	return &p.Set, true
 }
 
 // Preload caches the postings that the index's Warm returns, until the cache is nearly full.
@@ -224,7 +227,7 @@ func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) 
 		if err != nil {
 			return err
 		}
-		x.put(v.Key, &cache.Posting{AsOf: ordinal, Set: v.Set})
+		x.put(v.Key, &cache.Posting{AsOf: ordinal, Set: *v.Set})
 		if n++; n%1024 == 0 && x.kept.Weight() > enough {
 			break
 		}
@@ -234,6 +237,10 @@ func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) 
 
 // Longer implements index.Memory.
 func (x KeptIndex) Longer(key []byte, n int) bool {
-	p, ok := x.kept.Get(cache.ValuesKey{Typ: x.typ, Text: string(key)})
-	return ok && p.Set == nil && p.MoreThan >= n
+	packed, ok := x.kept.Get(x.key.Of(key))
+	if !ok {
+		return false
+	}
+	p := packed.Posting()
+	return p.Long && p.MoreThan >= n
 }
