@@ -71,5 +71,5 @@ func (k PostingKey) Of(value []byte) PostingKey {
 }
 
 func newPostings(size uint64) *bounded.Cache[PostingKey, PackedPosting] {
-	return bounded.New(size, func(_ PostingKey, p PackedPosting) uint32 { return uint32(sizeOfSlot + 20 + 16*len(p)) })
+	return bounded.New(size, func(_ PostingKey, p PackedPosting) uint32 { return uint32(70 + 16*len(p)) })
 }
