@@ -98,6 +98,15 @@ func (c *Cache[K, V]) Set(k K, v V) {
 	}
 }
 
+// Delete removes the item of a key.
+func (c *Cache[K, V]) Delete(k K) {
+	s, h := c.shardOf(k)
+	s.mu.Lock()
+	w := s.delete(k, h)
+	s.mu.Unlock()
+	c.weight.Add(-uint64(w))
+}
+
 // sweep removes one item of a shard, unless the shard is empty, and returns the weight of the rest.
 func (c *Cache[K, V]) sweep() uint64 {
 	s := &c.shards[int(c.turn.Add(1))&(len(c.shards)-1)]

@@ -22,6 +22,11 @@ func TestLikeMap(t *testing.T) {
 				bounded.Set(k, v)
 				model[k] = v
 			}
+			if r.IntN(20) == 0 {
+				d := r.Uint64N(c.keys)
+				bounded.Delete(d)
+				delete(model, d)
+			}
 			v, ok := bounded.Get(k)
 			want, known := model[k]
 			if ok && v != want || ok && !known || !ok && known && c.maximum == 1<<40 {

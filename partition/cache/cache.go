@@ -27,7 +27,7 @@ type Cache struct {
 	// Children is only a hint. A reader checks it against the parent and the RDN in the
 	// entry's node, so the values need no ordinal.
 	Children *bounded.Cache[Hint, entry.ID]
-	Postings *bounded.Cache[PostingKey, PackedPosting]
+	Postings *Postings
 	// Names is only a hint too: see state.Snapshot.Recall.
 	Names *bounded.Cache[Hint, entry.ID]
 	// Referrers contains, for a name, the entries that have the name as a value.

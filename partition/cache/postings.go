@@ -24,16 +24,88 @@ type Posting struct {
 	MoreThan int
 }
 
-// A PackedPosting is a Posting as it is kept: in one piece of memory without pointers. Most values of
-// an index of names have one entry, and their postings take 48 octets. The first element contains AsOf and
+// Postings keeps postings. Most values of an index of names have one entry. Their postings are in a
+// table without pointers, and take 90 octets there. All others are packed.
+type Postings struct {
+	one  *bounded.Cache[PostingKey, single]
+	more *bounded.Cache[PostingKey, packed]
+}
+
+// A single is a Posting with one entry.
+type single struct {
+	asOf       uint64
+	id, parent entry.ID
+}
+
+// packed is a Posting in one piece of memory without pointers. The first element contains AsOf and
 // two numbers of 4 octets: of the entries, and of their parents, or long. The others are those of the set.
-type PackedPosting []entry.ID
+type packed []entry.ID
 
 // long is a number of parents that means that there is no set.
 const long = 1<<32 - 1
 
-// Pack packs a Posting. The result shares no memory with it.
-func (p *Posting) Pack() PackedPosting {
+func newPostings(size uint64) *Postings {
+	const slots = 16 + 8 // of the key, and of what bounded keeps; 72 % of the slots are used
+	return &Postings{
+		bounded.New(size/3*2, func(PostingKey, single) uint32 { return (slots + 40) * 100 / 72 }),
+		bounded.New(size/3, func(_ PostingKey, p packed) uint32 { return uint32((slots+24)*100/72 + 16*len(p)) }),
+	}
+}
+
+// Get returns the posting of a key, or nil.
+func (ps *Postings) Get(k PostingKey) *Posting {
+	if x, ok := ps.one.Get(k); ok {
+		p := &struct {
+			Posting
+			list [2]entry.ID
+		}{Posting{AsOf: x.asOf}, [2]entry.ID{x.id, x.parent}}
+		p.Set = index.SetOf(p.list[:], 1, 1)
+		return &p.Posting
+	}
+	if x, ok := ps.more.Get(k); ok {
+		p := x.posting()
+		return &p
+	}
+	return nil
+}
+
+// Longer reports whether a Posting without a set is kept, and says that the value has more than n entries.
+func (ps *Postings) Longer(k PostingKey, n int) bool {
+	x, ok := ps.more.Get(k)
+	if !ok {
+		return false
+	}
+	p := x.posting()
+	return p.Long && p.MoreThan >= n
+}
+
+// Put keeps a posting. It shares no memory with p.
+func (ps *Postings) Put(k PostingKey, p *Posting) {
+	if !p.Long && p.Set.Len() == 1 {
+		ps.one.Set(k, single{p.AsOf, p.Set.ID(0), p.Set.Parent(0)})
+		ps.more.Delete(k)
+		return
+	}
+	ps.more.Set(k, p.pack())
+	ps.one.Delete(k)
+}
+
+// Largest returns the size in octets of the largest set that is kept.
+func (ps *Postings) Largest() int { return int(ps.more.Maximum() / postingShare) }
+
+// postingShare bounds the size of one posting. A posting may occupy at most
+// 1/postingShare of the memory for postings of many entries.
+const postingShare = 4
+
+// Full reports whether postings of one entry occupy nearly all memory that is for them.
+func (ps *Postings) Full() bool { return ps.one.Weight() > ps.one.Maximum()/10*9 }
+
+func (ps *Postings) stats() Stats {
+	one, more := of("postings", ps.one), of("", ps.more)
+	return Stats{one.Name, one.Hits + more.Hits, more.Misses, one.Bytes + more.Bytes}
+}
+
+func (p *Posting) pack() packed {
 	ids, parents := p.MoreThan, long
 	if !p.Long {
 		ids, parents = p.Set.Len(), p.Set.Parents()
@@ -45,8 +117,8 @@ func (p *Posting) Pack() PackedPosting {
 	return p.Set.AppendTo(append(make([]entry.ID, 0, 1+p.Set.Elements()), head))
 }
 
-// Posting returns the Posting. Its set is a part of p.
-func (p PackedPosting) Posting() Posting {
+// posting returns the Posting. Its set is a part of p.
+func (p packed) posting() Posting {
 	asOf, ids, parents := binary.LittleEndian.Uint64(p[0][:]), binary.LittleEndian.Uint32(p[0][8:]), binary.LittleEndian.Uint32(p[0][12:])
 	if parents == long {
 		return Posting{AsOf: asOf, Long: true, MoreThan: int(ids)}
@@ -68,8 +140,4 @@ func PostingKeyOf(t *schema.AttributeType) PostingKey {
 // Of returns the key of a normalised value. k is the result of PostingKeyOf.
 func (k PostingKey) Of(value []byte) PostingKey {
 	return PostingKey{k[0] ^ maphash.Bytes(postingSeeds[2], value), k[1] ^ maphash.Bytes(postingSeeds[3], value)}
-}
-
-func newPostings(size uint64) *bounded.Cache[PostingKey, PackedPosting] {
-	return bounded.New(size, func(_ PostingKey, p PackedPosting) uint32 { return uint32(70 + 16*len(p)) })
 }

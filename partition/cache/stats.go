@@ -14,7 +14,7 @@ func (c *Cache) Stats() []Stats {
 	return []Stats{
 		of("entries", c.Entries),
 		of("children", c.Children),
-		of("postings", c.Postings),
+		c.Postings.stats(),
 		of("names", c.Names),
 		of("referrers", c.Referrers),
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/seed-4dac0d86/ldapd/index"
-	"github.com/seed-4dac0d86/ldapd/partition/bounded"
 	"github.com/seed-4dac0d86/ldapd/partition/cache"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
@@ -15,10 +14,6 @@ import (
 
 // warmPosting is the largest number of entries in a posting that Preload loads.
 const warmPosting = 64
-
-// postingShare bounds the size of one posting. A posting may occupy at most
-// 1/postingShare of the memory for postings.
-const postingShare = 8
 
 // PostingHash returns the key that a commit touches when it changes which entries have a
 // value of an indexed type (see txn.Tx.TouchKeys).
@@ -46,7 +41,7 @@ type KeptIndex struct {
 	index.Index
 	typ  *schema.AttributeType
 	key  cache.PostingKey // of typ
-	kept *bounded.Cache[cache.PostingKey, cache.PackedPosting]
+	kept *cache.Postings
 }
 
 // current returns r as a snapshot if r can use the postings in memory. A transaction and a
@@ -75,7 +70,7 @@ func (x KeptIndex) Equal(ctx context.Context, r table.Reader, key, after []byte)
 // candidates are not too many, keep adds the candidates to the cache. Otherwise it caches only
 // that the value has more than a certain number of candidates.
 func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.Candidates {
-	most := x.largest()
+	most := x.kept.Largest()
 	return func(yield func(index.Candidate, error) bool) {
 		set, n := &index.Set{}, 0
 		for c, err := range x.Index.Equal(ctx, s, key, nil) {
@@ -148,29 +143,22 @@ func (x KeptIndex) Postings(ctx context.Context, r table.Reader, keys [][]byte) 
 // keepSet caches the candidates of a value. If these are too many, it caches only that there
 // are many.
 func (x KeptIndex) keepSet(s *txn.Snapshot, key []byte, set *index.Set) {
-	if set.Size() > x.largest() {
+	if set.Size() > x.kept.Largest() {
 		x.put(key, &cache.Posting{Long: true, MoreThan: set.Len() - 1})
 		return
 	}
 	x.put(key, &cache.Posting{AsOf: s.Ordinal(), Set: *set})
 }
 
-// largest returns the size of the largest set of candidates that is cached.
-func (x KeptIndex) largest() int { return int(x.kept.Maximum() / postingShare) }
-
 func (x KeptIndex) put(key []byte, p *cache.Posting) {
-	x.kept.Set(x.key.Of(key), p.Pack())
+	x.kept.Put(x.key.Of(key), p)
 }
 
 // The method "known" returns the posting of a value as a snapshot shows it. It returns nil if
 // the posting is not in memory, or if bringing it up to date fails or would cost too much.
 func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
-	packed, ok := x.kept.Get(x.key.Of(key))
-	if !ok {
-		return nil
-	}
-	p := new(cache.Posting)
-	if *p = packed.Posting(); p.Long {
+	p := x.kept.Get(x.key.Of(key))
+	if p == nil || p.Long {
 		return nil
 	}
 	hash := PostingHash(x.typ, key)
@@ -221,14 +209,13 @@ func (x KeptIndex) Known(ctx context.Context, r table.Reader, key []byte, upTo i
 // Preload caches the postings that the index's Warm returns, until the cache is nearly full.
 // The caller passes the ordinal of the state that r reads.
 func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) error {
-	enough := x.kept.Maximum() / 10 * 9
 	n := 0
 	for v, err := range x.Warm(ctx, r, warmPosting) {
 		if err != nil {
 			return err
 		}
 		x.put(v.Key, &cache.Posting{AsOf: ordinal, Set: *v.Set})
-		if n++; n%1024 == 0 && x.kept.Weight() > enough {
+		if n++; n%1024 == 0 && x.kept.Full() {
 			break
 		}
 	}
@@ -237,10 +224,5 @@ func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) 
 
 // Longer implements index.Memory.
 func (x KeptIndex) Longer(key []byte, n int) bool {
-	packed, ok := x.kept.Get(x.key.Of(key))
-	if !ok {
-		return false
-	}
-	p := packed.Posting()
-	return p.Long && p.MoreThan >= n
+	return x.kept.Longer(x.key.Of(key), n)
 }
