@@ -74,7 +74,7 @@ type Item struct {
 	AsOf    uint64
 	Node    master.Node             // its texts are parts of the block of Packed
 	Packed  entry.Packed            // without secrets; zero if wide (state.MaxColumns)
-	Secrets atomic.Pointer[Secrets] // nil until a caller reads them
+	secrets atomic.Pointer[secrets] // nil until SetSecrets
 	opened  atomic.Pointer[opened]
 	hashes  atomic.Pointer[[][]uint64] // see KeyHashes; parallel to the attributes
 	shape   uint32                     // size of the shape that was made for the item
@@ -133,11 +133,11 @@ func (i *Item) KeyHashes(k int) []uint64 {
 	return next[k]
 }
 
-// Secrets are an entry's secret attributes. A commit can change them without touching the
+// secrets are an entry's secret attributes. A commit can change them without touching the
 // entry (see hot attributes in the glossary).
-type Secrets struct {
-	AsOf       uint64
-	Attributes []entry.Attribute
+type secrets struct {
+	asOf   uint64
+	packed entry.Packed
 }
 
 // BaseHint is the key in Names of the base of a search. Its id is one that no entry has. Bases
@@ -198,21 +198,10 @@ func (i *Item) Weight() uint32 {
 			w += 24 + 8*(to-from) // KeyHashes
 		}
 	}
-	if s := i.Secrets.Load(); s != nil {
-		w += s.weight()
+	if s := i.secrets.Load(); s != nil {
+		w += 32 + s.packed.Size()
 	}
 	return uint32(w)
-}
-
-func (s *Secrets) weight() int {
-	w := 80
-	for i := range s.Attributes {
-		w += 48
-		for _, v := range s.Attributes[i].Values {
-			w += 24 + len(v)
-		}
-	}
-	return w
 }
 
 // DefaultCache returns a quarter of the memory of the machine or the container. If the

@@ -10,10 +10,17 @@ import (
 )
 
 // opened is what is kept of an item that was used recently, so that using it again allocates nothing:
-// the unpacked entry and the name.
+// the unpacked entry, its secrets and the name.
 type opened struct {
 	entry atomic.Pointer[entry.Entry]
 	name  atomic.Pointer[cachedName]
+	// secret contains the attributes in a field secrets of the item.
+	secret atomic.Pointer[unpackedSecrets]
+}
+
+type unpackedSecrets struct {
+	of         *secrets
+	attributes []entry.Attribute
 }
 
 // A cachedName is an entry's whole name. It is valid until any entry is renamed or moved.
@@ -65,7 +72,7 @@ func (l *openedItems) add(i *Item) {
 
 // sizeOfOpened estimates the size of an item's opened.
 func (i *Item) sizeOfOpened() int {
-	w := 400 + len(i.Node.UpRDN)
+	w := 500 + len(i.Node.UpRDN)
 	if n := i.Packed.Len(); n > 0 {
 		_, values := i.Packed.Numbers(n - 1)
 		w += 48*n + 24*values
@@ -116,4 +123,30 @@ func (i *Item) Name() (name *dn.Name, asOf uint64) {
 // SetName sets what Name returns.
 func (c *Cache) SetName(i *Item, name *dn.Name, asOf uint64) {
 	c.open(i).name.Store(&cachedName{asOf, name})
+}
+
+// SetSecrets sets the secret attributes of an entry as of an ordinal. They must not change any more.
+func (c *Cache) SetSecrets(i *Item, asOf uint64, as []entry.Attribute) {
+	p, _ := c.shapes.Pack(as)
+	s := &secrets{asOf, p}
+	i.secrets.Store(s)
+	if o := i.opened.Load(); o != nil {
+		o.secret.Store(&unpackedSecrets{s, as})
+	}
+}
+
+// Secrets returns the secret attributes of an entry, and the ordinal of SetSecrets. The attributes are not
+// nil, unless SetSecrets was not called.
+func (c *Cache) Secrets(i *Item) (as []entry.Attribute, asOf uint64) {
+	s := i.secrets.Load()
+	if s == nil {
+		return nil, 0
+	}
+	o := c.open(i)
+	u := o.secret.Load()
+	if u == nil || u.of != s {
+		u = &unpackedSecrets{s, s.packed.Entry(entry.ID{}).Attributes}
+		o.secret.Store(u)
+	}
+	return u.attributes, s.asOf
 }

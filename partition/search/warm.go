@@ -33,13 +33,13 @@ func Warm(ctx context.Context, p *catalog.Partition) (n int, err error) {
 func warmEntries(ctx context.Context, s *state.Snapshot) (n int, err error) {
 	p := s.Partition
 	enough := s.Catalog.Cache.Entries.Maximum() / 100 * 98
-	sel := table.Select{Families: state.WholeEntry, MaxCells: state.MaxColumns}
+	sel := table.Select{Families: state.WithSecrets, MaxCells: state.MaxColumnsWithSecrets}
 	for row, err := range s.Reader.Scan(ctx, p.Master, table.Range{}, sel) {
 		if err != nil || len(row.Key) != len(entry.ID{}) {
 			return n, err
 		}
 		id := entry.ID(row.Key)
-		i, err := s.Decode(ctx, id, row)
+		i, _, err := state.DecodeWithSecrets(ctx, s, id, nil, row)
 		if err != nil {
 			return n, err
 		}
