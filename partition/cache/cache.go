@@ -169,7 +169,7 @@ func NewCache(size int64) *Cache {
 		Referrers:  newReferrers(share),
 		RangeSteps: newRangeSteps(),
 		Names:      bounded.New(share, hint),
-		opened:     openedItems{most: int(share)},
+		opened:     openedItems{most: int(min(share, mostOpened))},
 	}
 }
 

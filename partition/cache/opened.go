@@ -40,6 +40,9 @@ type openedItems struct {
 	n     int
 }
 
+// mostOpened is enough for 40,000 entries. More would cost more memory than unpacking saves time.
+const mostOpened = 64 << 20
+
 // open returns what is kept of an item. If that is nothing yet, it adds an empty opened, and removes
 // those of other items if they are too large together.
 func (c *Cache) open(i *Item) *opened {

@@ -82,7 +82,7 @@ func AddSecrets(e *entry.Entry, i *cache.Item, hidden []entry.Attribute) *entry.
 	if len(hidden) == 0 {
 		return e
 	}
-	whole := &entry.Entry{ID: e.ID, Attributes: append(slices.Clip(e.Attributes), hidden...)}
+	whole := &entry.Entry{ID: e.ID, Attributes: slices.Concat(e.Attributes, hidden)}
 	i.Node.Order.Arrange(whole.Attributes)
 	return whole
 }

@@ -157,15 +157,21 @@ func (p Packed) Value(n int) []byte {
 
 // end returns the i-th number of the block. The number before the first is 0.
 func (p Packed) end(i int) int {
-	switch b := p.block; {
-	case i < 0:
+	if i < 0 {
 		return 0
-	case b[0] == 2:
-		return int(b[1+2*i]) | int(b[2+2*i])<<8
-	default:
-		return int(b[1+4*i]) | int(b[2+4*i])<<8 | int(b[3+4*i])<<16 | int(b[4+4*i])<<24
 	}
+	return number(p.block, i)
 }
+
+// number is small enough to be inlined where all values are unpacked.
+func number(block string, i int) int {
+	if block[0] == 2 {
+		return int(block[1+2*i]) | int(block[2+2*i])<<8
+	}
+	return wideNumber(block[1+4*i:])
+}
+
+func wideNumber(b string) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 | int(b[3])<<24 }
 
 // octets returns s without copying it.
 func octets(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
@@ -197,7 +203,7 @@ func (p Packed) Append(as []Attribute, values [][]byte, types []*schema.Attribut
 			from += p.end(n + low - 1)
 		}
 		for v := low; v < high; v++ {
-			to := first + p.end(n+v)
+			to := first + number(p.block, n+v)
 			values = append(values, octets(p.block[from:to]))
 			from = to
 		}

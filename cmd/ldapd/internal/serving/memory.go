@@ -38,7 +38,7 @@ func (s *serving) tuneMemory(c *config.Config) {
 const (
 	mostGarbage  = 200
 	leastGarbage = 25
-	garbage      = 512 << 20
+	garbage      = 384 << 20
 )
 
 func gcPercent(live uint64) int {
