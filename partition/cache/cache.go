@@ -183,6 +183,16 @@ func (i *Item) Lacks(t *schema.AttributeType, options string) bool {
 	return !i.Wide() && !t.Secret() && i.Packed.Index(t, options) < 0
 }
 
+// HasType reports whether an entry that is not wide has an attribute of a type or of a subtype.
+func (i *Item) HasType(t *schema.AttributeType) bool {
+	for k := range i.Packed.Len() {
+		if own, _ := i.Packed.Description(k); own.Is(t) {
+			return true
+		}
+	}
+	return false
+}
+
 // sizeOfItem is the size of an Item and of its slot in a Cache.
 const sizeOfItem = 128 + 50
 

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
-	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 
@@ -92,16 +91,6 @@ func (c *Cache) Entry(id entry.ID, i *Item) *entry.Entry {
 		o.entry.Store(e)
 	}
 	return e
-}
-
-// HasType reports whether an entry that is not wide has an attribute of a type or of a subtype.
-func (i *Item) HasType(t *schema.AttributeType) bool {
-	for k := range i.Packed.Len() {
-		if own, _ := i.Packed.Description(k); own.Is(t) {
-			return true
-		}
-	}
-	return false
 }
 
 // Opened returns the entry of an item if it is unpacked already, and otherwise nil.
