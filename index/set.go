@@ -1,6 +1,7 @@
 package index
 
 import (
+	"encoding/binary"
 	"slices"
 	"sort"
 
@@ -14,9 +15,9 @@ import (
 type Set struct {
 	ids     []entry.ID
 	parents []entry.ID // usually without duplicates
-	// The slice "of" contains, for each entry, the index of its parent in parents. If the slice
-	// is nil, all entries have the parent parents[0].
-	of []uint32
+	// The slice "of" contains, for each entry, the index of its parent in parents, four in an
+	// element. If the slice is nil, all entries have the parent parents[0].
+	of []entry.ID
 }
 
 // Collect returns the set of the candidates in a stream. The ids in the stream must be
@@ -63,7 +64,28 @@ func (s *Set) Len() int { return len(s.ids) }
 
 // Size returns the size of the set in memory, in bytes.
 func (s *Set) Size() int {
-	return 72 + 16*(len(s.ids)+len(s.parents)) + 4*len(s.of)
+	return 72 + 16*s.Elements()
+}
+
+// Elements returns how many elements AppendTo appends.
+func (s *Set) Elements() int { return len(s.ids) + len(s.parents) + len(s.of) }
+
+// Parents returns the argument of SetOf with that name.
+func (s *Set) Parents() int { return len(s.parents) }
+
+// AppendTo appends the content of the set to a list, for SetOf.
+func (s *Set) AppendTo(list []entry.ID) []entry.ID {
+	return append(append(append(list, s.ids...), s.parents...), s.of...)
+}
+
+// SetOf returns the set whose content AppendTo has appended to an empty list. The set had that many entries
+// and parents. It is a part of the list.
+func SetOf(list []entry.ID, entries, parents int) Set {
+	s := Set{ids: list[:entries:entries], parents: list[entries : entries+parents : entries+parents]}
+	if of := list[entries+parents:]; len(of) > 0 {
+		s.of = slices.Clip(of)
+	}
+	return s
 }
 
 // ID returns the i-th id.
@@ -74,7 +96,7 @@ func (s *Set) Parent(i int) entry.ID {
 	if s.of == nil {
 		return s.parents[0]
 	}
-	return s.parents[s.of[i]]
+	return s.parents[s.parentOf(i)]
 }
 
 // Has reports whether the set contains an entry.
@@ -87,12 +109,23 @@ func (s *Set) Has(id entry.ID) bool {
 func (s *Set) Append(id, parent entry.ID) {
 	p := s.parentNumber(parent)
 	if p > 0 && s.of == nil {
-		s.of = make([]uint32, len(s.ids), cap(s.ids))
+		s.of = make([]entry.ID, (len(s.ids)+3)/4, (cap(s.ids)+3)/4+1)
 	}
 	s.ids = append(s.ids, id)
 	if s.of != nil {
-		s.of = append(s.of, p)
+		s.setParent(len(s.ids)-1, p)
 	}
+}
+
+// parentOf returns the index of the parent of the i-th entry, of a set whose slice "of" is not nil.
+func (s *Set) parentOf(i int) uint32 { return binary.LittleEndian.Uint32(s.of[i/4][i%4*4:]) }
+
+// setParent sets what parentOf returns for the last entry.
+func (s *Set) setParent(i int, p uint32) {
+	if i/4 == len(s.of) {
+		s.of = append(s.of, entry.ID{})
+	}
+	binary.LittleEndian.PutUint32(s.of[i/4][i%4*4:], p)
 }
 
 // parentNumber returns the index of a parent in parents. It appends the parent if the
@@ -169,7 +202,7 @@ func (s *Set) With(changes []Change) *Set {
 	slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
 	n := &Set{ids: make([]entry.ID, 0, len(s.ids)+len(changes)), parents: slices.Clone(s.parents)}
 	if s.of != nil {
-		n.of = make([]uint32, 0, cap(n.ids))
+		n.of = make([]entry.ID, 0, (cap(n.ids)+3)/4)
 	}
 	at := 0
 	for _, c := range changes {
@@ -189,13 +222,14 @@ func (s *Set) With(changes []Change) *Set {
 // extend appends the entries s[from:to]. The parents of n must begin with the parents of
 // s.
 func (n *Set) extend(s *Set, from, to int) {
-	n.ids = append(n.ids, s.ids[from:to]...)
-	switch {
-	case s.of != nil:
-		n.of = append(n.of, s.of[from:to]...)
-	case n.of != nil:
-		n.of = append(n.of, make([]uint32, to-from)...)
+	for i := from; i < to && n.of != nil; i++ {
+		var p uint32
+		if s.of != nil {
+			p = s.parentOf(i)
+		}
+		n.setParent(len(n.ids)+i-from, p)
 	}
+	n.ids = append(n.ids, s.ids[from:to]...)
 }
 
 // Common calls yield for each entry that all sets contain, until yield returns false. The

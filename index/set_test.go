@@ -60,6 +60,9 @@ func TestSetWith(t *testing.T) {
 		if !maps.Equal(contents(n), model) || n.Len() != len(model) {
 			t.Fatalf("%v, want %v", contents(n), model)
 		}
+		if again := index.SetOf(n.AppendTo(nil), n.Len(), n.Parents()); !maps.Equal(contents(&again), model) {
+			t.Fatalf("in a list: %v, want %v", contents(&again), model)
+		}
 		if !maps.Equal(contents(s), before) {
 			t.Fatalf("the set before became %v, it was %v", contents(s), before)
 		}

@@ -617,6 +617,6 @@ func remembers(p *partition.Partition, id entry.ID) bool {
 	s := state.Newest(p)
 	defer s.Close()
 	c := s.Catalog.Cache
-	_, ok := c.Entries.GetIfPresent(id)
+	_, ok := c.Entries.Get(id)
 	return ok || c.Names.EstimatedSize()+c.Children.EstimatedSize() > 0
 }

@@ -196,7 +196,7 @@ func TestRecall(t *testing.T) {
 	recall := func() bool {
 		s := state.Newest(p)
 		defer s.Close()
-		at, ok := s.Recall(u1)
+		at, ok := s.Recall(context.Background(), u1)
 		if ok && at.Name.String() != u1 {
 			t.Errorf("recalled %q", at.Name)
 		}

@@ -173,7 +173,7 @@ func described(i *cache.Item) string {
 	}
 	var b strings.Builder
 	fmt.Fprintln(&b, i.Node.Parent, i.Node.UpRDN, i.Node.NormRDN)
-	as := slices.Clone(i.Entry.Attributes)
+	as := i.Packed.Entry(entry.ID{}).Attributes
 	slices.SortFunc(as, func(a, b entry.Attribute) int { return strings.Compare(a.Description(), b.Description()) })
 	for _, a := range as {
 		fmt.Fprintf(&b, "%s: %q\n", a.Description(), a.Values)

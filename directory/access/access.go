@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -22,8 +20,8 @@ import (
 // caches identities.
 type Rules struct {
 	inForce atomic.Pointer[inForce]
-	askers  bounded.Cache[entry.ID, *Who] // the keys are the ids of the identities' entries
-	past    bounded.Cache[pastKey, *pastWords]
+	askers  *bounded.Cache[entry.ID, *Who] // the keys are the ids of the identities' entries
+	past    *bounded.Cache[pastKey, *pastWords]
 	dynamic atomic.Pointer[DynamicGroups]
 
 	lastPast atomic.Pointer[pastWords]
@@ -35,8 +33,8 @@ const maxAskers = 1 << 14
 // NewRules returns an empty cache.
 func NewRules() *Rules {
 	return &Rules{
-		askers: bounded.New(&otter.Options[entry.ID, *Who]{MaximumSize: maxAskers}),
-		past:   bounded.New(&otter.Options[pastKey, *pastWords]{MaximumSize: maxPast}),
+		askers: bounded.New[entry.ID, *Who](maxAskers, nil),
+		past:   bounded.New[pastKey, *pastWords](maxPast, nil),
 	}
 }
 
@@ -46,7 +44,7 @@ func (r *Rules) Who(name *dn.Name, id entry.ID) *Who {
 	if id == entry.Root {
 		return &Who{Name: name}
 	}
-	if w, ok := r.askers.GetIfPresent(id); ok {
+	if w, ok := r.askers.Get(id); ok {
 		return w
 	}
 	w := &Who{Name: name, ID: id}

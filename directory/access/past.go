@@ -69,7 +69,7 @@ func (r *Rules) pastSet(ctx context.Context, then, now *partition.Snapshot) (*ac
 	}
 	key := pastKey{set, uint64(then.Revision())}
 	cached := then.Ordinal() == 0 && now.Ordinal() != 0
-	if w, ok := r.past.GetIfPresent(key); ok && cached {
+	if w, ok := r.past.Get(key); ok && cached {
 		gone, err := w.goneIn(ctx, now)
 		if err != nil || slices.Equal(gone, w.gone) {
 			return w.set, err

@@ -2,16 +2,12 @@ package cache
 
 import (
 	"hash/maphash"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"github.com/maypok86/otter/v2"
-	"github.com/maypok86/otter/v2/stats"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/index"
@@ -27,52 +23,77 @@ import (
 // returns true. So nothing is ever invalidated: a reader detects a stale item when it reads
 // the item. All items of a cache refer to the same schema, so each schema has its own cache.
 type Cache struct {
-	Entries bounded.Cache[entry.ID, *Item]
+	Entries *bounded.Cache[entry.ID, *Item]
 	// Children is only a hint. A reader checks it against the parent and the RDN in the
 	// entry's node, so the values need no ordinal.
-	Children bounded.Cache[NameKey, entry.ID]
-	Postings bounded.Cache[ValuesKey, *Posting]
+	Children *bounded.Cache[Hint, entry.ID]
+	Postings *Postings
 	// Names is only a hint too: see state.Snapshot.Recall.
-	Names bounded.Cache[NameKey, entry.ID]
+	Names *bounded.Cache[Hint, entry.ID]
 	// Referrers contains, for a name, the entries that have the name as a value.
-	Referrers bounded.Cache[ValuesKey, *Referrers]
+	Referrers *bounded.Cache[ValuesKey, *Referrers]
 	// RangeSteps serves reads of ranges of values (see the type RangeSteps).
-	RangeSteps bounded.Cache[ValuesKey, *RangeSteps]
+	RangeSteps *bounded.Cache[ValuesKey, *RangeSteps]
+	opened     openedItems
+	shapes     entry.Shapes
 	// Classes contains the results of HasClass. It maps *schema.ObjectClass to classSeen.
 	Classes sync.Map
 }
 
-// A NameKey is a key of Children or of Names. In a key of Children, Name is the normalised RDN
-// of an entry below Parent. In a key of Names, Name is a whole name and Parent is the zero id, or see
-// BaseKey.
-//
-// Children and Names have the same type of keys, because Go compiles the code of the cache once
-// for each type of key. Another type of key would add 0.2 MB to the program. ValuesKey is
-// shared for the same reason.
-type NameKey struct {
-	Parent entry.ID
-	Name   string
+// A Hint is a key of Children or of Names: a hash of an id and a name. In a key of Children, the name
+// is the normalised RDN of an entry below the entry with the id. In a key of Names, it is a whole name,
+// and the id is the zero id, or see BaseHint. A reader checks that the entry has the name that it looks
+// for, so names with the same hash cost a miss at most. The hashes of uses that have different ids and
+// the same names are different with a probability of one in 2^64.
+type Hint uint64
+
+var hintSeed = maphash.MakeSeed()
+
+// HintOf returns the key of a name. T is a type of strings.
+func HintOf[T ~string](id entry.ID, name T) Hint {
+	return Hint(maphash.Comparable(hintSeed, struct {
+		id   entry.ID
+		name T
+	}{id, name}))
 }
 
-// A ValuesKey is a key of RangeSteps, of Postings or of Referrers. In a key of RangeSteps, ID
+// A ValuesKey is a key of RangeSteps or of Referrers. In a key of RangeSteps, ID
 // is the id of an entry, and Typ and Text are the type and the options of one of its
-// attributes. In a key of Postings, Text is a normalised value and ID is the zero id. In a key
-// of Referrers, Text is a name, Typ is the first of the types and ID is the zero id.
+// attributes. In a key of Referrers, Text is a name, Typ is the first of the types and ID is
+// the zero id.
 type ValuesKey struct {
 	ID   entry.ID
 	Typ  *schema.AttributeType
 	Text string
 }
 
-// An Item is an entry as it was in the state with the ordinal AsOf.
+// An Item is an entry as it was in the state with the ordinal AsOf. The entry is packed, because a
+// million entries with a slice for each attribute and each value occupied 2.3 GB, and the garbage
+// collector examined ten pieces of memory for each of them.
 type Item struct {
 	AsOf    uint64
-	Node    master.Node
-	Entry   *entry.Entry            // without secrets; nil if wide (state.MaxColumns)
-	Secrets atomic.Pointer[Secrets] // nil until a caller reads them
-	Name    atomic.Pointer[CachedName]
-	hashes  atomic.Pointer[[][]uint64] // see KeyHashes; parallel to Entry.Attributes
+	Node    master.Node             // its texts are parts of the block of Packed
+	Packed  entry.Packed            // without secrets; zero if wide (state.MaxColumns)
+	secrets atomic.Pointer[secrets] // nil until SetSecrets
+	opened  atomic.Pointer[opened]
+	hashes  atomic.Pointer[[][]uint64] // see KeyHashes; parallel to the attributes
+	shape   uint32                     // size of the shape that was made for the item
 }
+
+// NewItem returns the item of an entry that is not wide. The attributes are in the order of the
+// node, and without secrets. The result shares no memory with the arguments.
+func (c *Cache) NewItem(asOf uint64, n master.Node, as []entry.Attribute) *Item {
+	i := &Item{AsOf: asOf, Node: n}
+	norm := string(n.NormRDN)
+	var size int
+	i.Packed, size = c.shapes.Pack(as, &i.Node.UpRDN, &norm)
+	i.Node.NormRDN = dn.Norm(norm)
+	i.shape = uint32(size - i.Packed.Size())
+	return i
+}
+
+// Wide reports whether the attributes of the entry are not in the item.
+func (i *Item) Wide() bool { return i.Packed.IsZero() }
 
 // manyValues is the number of values from which an attribute has KeyHashes.
 const manyValues = 16
@@ -84,51 +105,46 @@ var hashSeed = maphash.MakeSeed()
 func HashKey(key []byte) uint64 { return maphash.Bytes(hashSeed, key) }
 
 // KeyHashes returns the hashes of the keys of an attribute's values, in the order of the
-// values. k is the index of the attribute in i.Entry.Attributes. KeyHashes returns nil if the
+// values. k is the index of the attribute in i.Packed. KeyHashes returns nil if the
 // attribute has few values. A value without a key has the hash of the empty key.
 //
 // The first call normalises all values. Comparing a name with the 268 members of a group took
 // 300 us when every comparison normalised the members.
 func (i *Item) KeyHashes(k int) []uint64 {
-	a := &i.Entry.Attributes[k]
-	if len(a.Values) < manyValues {
+	from, to := i.Packed.Numbers(k)
+	if to-from < manyValues {
 		return nil
 	}
 	all := i.hashes.Load()
 	if all != nil && (*all)[k] != nil {
 		return (*all)[k]
 	}
-	next := make([][]uint64, len(i.Entry.Attributes))
+	next := make([][]uint64, i.Packed.Len())
 	if all != nil {
 		copy(next, *all)
 	}
-	next[k] = make([]uint64, len(a.Values))
-	for n, v := range a.Values {
-		key, _ := a.Type.Equality.Key(v)
+	next[k] = make([]uint64, to-from)
+	t, _ := i.Packed.Description(k)
+	for n := range next[k] {
+		key, _ := t.Equality.Key(i.Packed.Value(from + n))
 		next[k][n] = HashKey(key)
 	}
 	i.hashes.Store(&next) // hashes that another goroutine has stored meanwhile are computed again
 	return next[k]
 }
 
-// Secrets are an entry's secret attributes. A commit can change them without touching the
+// secrets are an entry's secret attributes. A commit can change them without touching the
 // entry (see hot attributes in the glossary).
-type Secrets struct {
-	AsOf       uint64
-	Attributes []entry.Attribute
+type secrets struct {
+	asOf   uint64
+	packed entry.Packed
 }
 
-// A CachedName is an entry's whole name. It is valid until any entry is renamed or moved.
-type CachedName struct {
-	AsOf uint64
-	Name *dn.Name
-}
-
-// BaseKey is the key in Names of the base of a search. Its Parent is an id that no entry has. Bases
+// BaseHint is the key in Names of the base of a search. Its id is one that no entry has. Bases
 // are kept apart from other names, and by scope, because searches of some scopes from some entries
 // are not served from the tree: those of the records of a view.
-func BaseKey(scope op.Scope, name string) NameKey {
-	return NameKey{entry.ID{'b', 'a', 's', 'e', byte(scope)}, name}
+func BaseHint(scope op.Scope, name string) Hint {
+	return HintOf(entry.ID{'b', 'a', 's', 'e', byte(scope)}, name)
 }
 
 // Moves is an id that every rename touches in addition to the renamed entry. A rename
@@ -140,66 +156,60 @@ var Moves = entry.ID{'m', 'o', 'v', 'e', 's'}
 const LargeEntry = 1 << 20
 
 // NewCache returns a cache that occupies about size bytes. It divides the size in
-// proportions that were measured in a directory of people. When all 1,050,000 people are
-// cached, the entries occupy 2.3 GB, the postings of three indexes occupy 0.75 GB, and
-// children and names occupy 0.2 GB each.
+// proportions that were measured in a directory of people. When a million people and their 10,000 groups
+// are cached, the entries occupy 580 MB, the postings of four indexes 470 MB, and
+// children and names 43 MB each.
 func NewCache(size int64) *Cache {
 	share := uint64(max(size/32, 1))
+	hint := func(Hint, entry.ID) uint32 { return sizeOfSlot }
 	return &Cache{
-		Entries: bounded.New(&otter.Options[entry.ID, *Item]{
-			StatsRecorder: newCounter(),
-			MaximumWeight: 19 * share,
-			Weigher:       func(_ entry.ID, i *Item) uint32 { return i.Weight() },
-		}),
-		Children: bounded.New(&otter.Options[NameKey, entry.ID]{
-			StatsRecorder: newCounter(),
-			MaximumWeight: 3 * share,
-			Weigher:       func(k NameKey, _ entry.ID) uint32 { return uint32(128 + len(k.Name)) },
-		}),
-		Postings:   newPostings(7 * share),
+		Entries:    bounded.New(15*share, func(_ entry.ID, i *Item) uint32 { return i.Weight() }),
+		Children:   bounded.New(2*share, hint),
+		Postings:   newPostings(12 * share),
 		Referrers:  newReferrers(share),
 		RangeSteps: newRangeSteps(),
-		Names: bounded.New(&otter.Options[NameKey, entry.ID]{
-			StatsRecorder: newCounter(),
-			MaximumWeight: 2 * share,
-			Weigher:       func(k NameKey, _ entry.ID) uint32 { return uint32(128 + len(k.Name)) },
-		}),
+		Names:      bounded.New(share, hint),
+		opened:     openedItems{most: int(min(share, mostOpened))},
 	}
 }
 
-// A counter counts the lookups of a cache. Counting each hit took 6 % of the time of a
-// base search. So the counter picks one hit of 16 at random and counts it as 16 hits.
-// Misses are exact.
-type counter struct{ *stats.Counter }
-
-func newCounter() counter { return counter{stats.NewCounter()} }
-
-// RecordHits implements stats.Recorder.
-func (c counter) RecordHits(n int) {
-	if rand.Uint32()%16 == 0 {
-		c.Counter.RecordHits(16 * n)
-	}
-}
+// sizeOfSlot is about the memory of an item of a bounded.Cache whose keys and values have 24 octets
+// together.
+const sizeOfSlot = 44
 
 // Lacks returns true only if the item shows that the entry has no value of a description. It
 // returns false for an entry that is wide, and for a secret type.
 func (i *Item) Lacks(t *schema.AttributeType, options string) bool {
-	return i.Entry != nil && !t.Secret() && i.Entry.Find(t, options) == nil
+	return !i.Wide() && !t.Secret() && i.Packed.Index(t, options) < 0
 }
+
+// HasType reports whether an entry that is not wide has an attribute of a type or of a subtype.
+func (i *Item) HasType(t *schema.AttributeType) bool {
+	for k := range i.Packed.Len() {
+		if own, _ := i.Packed.Description(k); own.Is(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// sizeOfItem is the size of an Item and of its slot in a Cache.
+const sizeOfItem = 128 + 50
 
 // Weight returns an estimate of an item's size in memory.
 func (i *Item) Weight() uint32 {
-	w := 250 + 2*len(i.Node.UpRDN) + len(i.Node.NormRDN)
-	if i.Entry != nil {
-		for k := range i.Entry.Attributes {
-			w += 48
-			if n := len(i.Entry.Attributes[k].Values); n >= manyValues {
-				w += 24 + 8*n // KeyHashes
-			}
-			for _, v := range i.Entry.Attributes[k].Values {
-				w += 24 + len(v)
-			}
+	w := sizeOfItem + int(i.shape)
+	if i.Wide() {
+		return uint32(w + len(i.Node.UpRDN) + len(i.Node.NormRDN))
+	}
+	w += i.Packed.Size()
+	for k := range i.Packed.Len() {
+		if from, to := i.Packed.Numbers(k); to-from >= manyValues {
+			w += 24 + 8*(to-from) // KeyHashes
 		}
+	}
+	if s := i.secrets.Load(); s != nil {
+		w += 32 + s.packed.Size()
 	}
 	return uint32(w)
 }
@@ -252,40 +262,8 @@ type RangeSteps struct {
 	Starts [][]byte // the qualifiers of the values number stepEvery, 2*stepEvery and so on
 }
 
-func newRangeSteps() bounded.Cache[ValuesKey, *RangeSteps] {
-	return bounded.New(&otter.Options[ValuesKey, *RangeSteps]{
-		MaximumWeight: rangeStepsMemory,
-		Weigher:       func(_ ValuesKey, l *RangeSteps) uint32 { return uint32(128 + 64*len(l.Starts)) },
-	})
-}
-
-func newPostings(size uint64) bounded.Cache[ValuesKey, *Posting] {
-	return bounded.New(&otter.Options[ValuesKey, *Posting]{
-		StatsRecorder: newCounter(),
-		MaximumWeight: size,
-		Weigher: func(k ValuesKey, p *Posting) uint32 {
-			return uint32(160 + len(k.Text) + p.size())
-		},
-	})
-}
-
-// A Posting is the set of entries that an index contains for one value, as of an ordinal. It
-// is valid as long as no commit touches the value (catalog.PostingHash), just as a cached
-// entry is valid as long as no commit touches the entry's id. If only a few commits have
-// touched the value, the Posting can be brought up to date.
-//
-// A Posting without a set records only that the value had more than MoreThan entries.
-type Posting struct {
-	AsOf uint64
-	*index.Set
-	MoreThan int
-}
-
-func (p *Posting) size() int {
-	if p.Set == nil {
-		return 0
-	}
-	return p.Size()
+func newRangeSteps() *bounded.Cache[ValuesKey, *RangeSteps] {
+	return bounded.New(rangeStepsMemory, func(_ ValuesKey, l *RangeSteps) uint32 { return uint32(128 + 64*len(l.Starts)) })
 }
 
 // Referrers contains the entries that have a given name as a value of certain types: one
@@ -312,17 +290,13 @@ type ReferrerNames struct {
 // weightOfName is an estimate of the memory for one name in ReferrerNames, in bytes.
 const weightOfName = 120
 
-func newReferrers(size uint64) bounded.Cache[ValuesKey, *Referrers] {
-	return bounded.New(&otter.Options[ValuesKey, *Referrers]{
-		StatsRecorder: newCounter(),
-		MaximumWeight: size,
-		Weigher: func(k ValuesKey, r *Referrers) uint32 {
-			w := 200 + len(k.Text)
-			for _, s := range r.Sets {
-				w += 16 + s.Size() + weightOfName*s.Len()
-			}
-			return uint32(w)
-		},
+func newReferrers(size uint64) *bounded.Cache[ValuesKey, *Referrers] {
+	return bounded.New(size, func(k ValuesKey, r *Referrers) uint32 {
+		w := 200 + len(k.Text)
+		for _, s := range r.Sets {
+			w += 16 + s.Size() + weightOfName*s.Len()
+		}
+		return uint32(w)
 	})
 }
 

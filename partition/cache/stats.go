@@ -14,13 +14,13 @@ func (c *Cache) Stats() []Stats {
 	return []Stats{
 		of("entries", c.Entries),
 		of("children", c.Children),
-		of("postings", c.Postings),
+		c.Postings.stats(),
 		of("names", c.Names),
 		of("referrers", c.Referrers),
 	}
 }
 
-func of[K comparable, V any](name string, c bounded.Cache[K, V]) Stats {
-	s := c.Stats()
-	return Stats{name, s.Hits, s.Misses, c.WeightedSize()}
+func of[K comparable, V any](name string, c *bounded.Cache[K, V]) Stats {
+	hits, misses := c.Counts()
+	return Stats{name, hits, misses, c.Weight()}
 }

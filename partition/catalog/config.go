@@ -332,7 +332,7 @@ func (p *Partition) newCatalog(k *Types, own *Subschema, kept *cache.Cache, h *H
 			return nil, fmt.Errorf("index of %s has the layout %q: %w", x.Attribute, x.Layout, table.ErrNewer)
 		}
 		i := &Indexed{Typ: t, Ready: x.Since != 0}
-		i.KeptIndex = KeptIndex{open(p.DB.Table(index.TableName(t))), t, kept.Postings}
+		i.KeptIndex = KeptIndex{open(p.DB.Table(index.TableName(t))), t, cache.PostingKeyOf(t), kept.Postings}
 		c.newest = max(c.newest, x.Since)
 		c.Indexes[t] = i
 		c.Ordered = append(c.Ordered, i)

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/seed-4dac0d86/ldapd/index"
-	"github.com/seed-4dac0d86/ldapd/partition/bounded"
 	"github.com/seed-4dac0d86/ldapd/partition/cache"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
@@ -15,10 +14,6 @@ import (
 
 // warmPosting is the largest number of entries in a posting that Preload loads.
 const warmPosting = 64
-
-// postingShare bounds the size of one posting. A posting may occupy at most
-// 1/postingShare of the memory for postings.
-const postingShare = 8
 
 // PostingHash returns the key that a commit touches when it changes which entries have a
 // value of an indexed type (see txn.Tx.TouchKeys).
@@ -45,7 +40,8 @@ const (
 type KeptIndex struct {
 	index.Index
 	typ  *schema.AttributeType
-	kept bounded.Cache[cache.ValuesKey, *cache.Posting]
+	key  cache.PostingKey // of typ
+	kept *cache.Postings
 }
 
 // current returns r as a snapshot if r can use the postings in memory. A transaction and a
@@ -62,7 +58,7 @@ func (x KeptIndex) Equal(ctx context.Context, r table.Reader, key, after []byte)
 		return x.Index.Equal(ctx, r, key, after)
 	}
 	if p := x.known(ctx, s, key, math.MaxInt); p != nil {
-		return p.Stream(key, after)
+		return p.Set.Stream(key, after)
 	}
 	if len(after) > 0 {
 		return x.Index.Equal(ctx, r, key, after)
@@ -74,7 +70,7 @@ func (x KeptIndex) Equal(ctx context.Context, r table.Reader, key, after []byte)
 // candidates are not too many, keep adds the candidates to the cache. Otherwise it caches only
 // that the value has more than a certain number of candidates.
 func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.Candidates {
-	most := x.largest()
+	most := x.kept.Largest()
 	return func(yield func(index.Candidate, error) bool) {
 		set, n := &index.Set{}, 0
 		for c, err := range x.Index.Equal(ctx, s, key, nil) {
@@ -87,15 +83,14 @@ func (x KeptIndex) keep(ctx context.Context, s *txn.Snapshot, key []byte) index.
 				}
 			}
 			if !yield(c, err) || err != nil {
-				x.put(key, &cache.Posting{MoreThan: n - 1})
+				x.put(key, &cache.Posting{Long: true, MoreThan: n - 1})
 				return
 			}
 		}
 		if set == nil {
-			x.put(key, &cache.Posting{MoreThan: n - 1})
+			x.put(key, &cache.Posting{Long: true, MoreThan: n - 1})
 			return
 		}
-		set.Clip()
 		x.keepSet(s, key, set)
 	}
 }
@@ -108,10 +103,9 @@ func (x KeptIndex) Head(ctx context.Context, r table.Reader, key []byte, set *in
 	switch {
 	case err != nil || !ok:
 	case !more:
-		set.Clip()
 		x.keepSet(s, key, set)
 	case !x.Longer(key, set.Len()-1):
-		x.put(key, &cache.Posting{MoreThan: set.Len() - 1})
+		x.put(key, &cache.Posting{Long: true, MoreThan: set.Len() - 1})
 	}
 	return more, err
 }
@@ -127,7 +121,7 @@ func (x KeptIndex) Postings(ctx context.Context, r table.Reader, keys [][]byte) 
 	var at []int // for each key in missing, its index in keys
 	for i, key := range keys {
 		if p := x.known(ctx, s, key, math.MaxInt); p != nil {
-			sets[i] = p.Set
+			sets[i] = &p.Set
 			continue
 		}
 		missing, at = append(missing, key), append(at, i)
@@ -149,25 +143,22 @@ func (x KeptIndex) Postings(ctx context.Context, r table.Reader, keys [][]byte) 
 // keepSet caches the candidates of a value. If these are too many, it caches only that there
 // are many.
 func (x KeptIndex) keepSet(s *txn.Snapshot, key []byte, set *index.Set) {
-	if set.Size() > x.largest() {
-		x.put(key, &cache.Posting{MoreThan: set.Len() - 1})
+	if set.Size() > x.kept.Largest() {
+		x.put(key, &cache.Posting{Long: true, MoreThan: set.Len() - 1})
 		return
 	}
-	x.put(key, &cache.Posting{AsOf: s.Ordinal(), Set: set})
+	x.put(key, &cache.Posting{AsOf: s.Ordinal(), Set: *set})
 }
 
-// largest returns the size of the largest set of candidates that is cached.
-func (x KeptIndex) largest() int { return int(x.kept.GetMaximum() / postingShare) }
-
 func (x KeptIndex) put(key []byte, p *cache.Posting) {
-	x.kept.Set(cache.ValuesKey{Typ: x.typ, Text: string(key)}, p)
+	x.kept.Put(x.key.Of(key), p)
 }
 
 // The method "known" returns the posting of a value as a snapshot shows it. It returns nil if
 // the posting is not in memory, or if bringing it up to date fails or would cost too much.
 func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo int) *cache.Posting {
-	p, ok := x.kept.GetIfPresent(cache.ValuesKey{Typ: x.typ, Text: string(key)})
-	if !ok || p.Set == nil {
+	p := x.kept.Get(x.key.Of(key))
+	if p == nil || p.Long {
 		return nil
 	}
 	hash := PostingHash(x.typ, key)
@@ -175,7 +166,7 @@ func (x KeptIndex) known(ctx context.Context, s *txn.Snapshot, key []byte, upTo 
 		return p
 	}
 	ids, ok := s.TouchedWith(hash, p.AsOf)
-	if !ok || len(ids) > 0 && p.Len() > upTo || len(ids) > mostChanges(p.Len()) {
+	if !ok || len(ids) > 0 && p.Set.Len() > upTo || len(ids) > mostChanges(p.Set.Len()) {
 		return nil
 	}
 	p = x.upToDate(ctx, s, key, p, ids)
@@ -199,7 +190,7 @@ func (x KeptIndex) upToDate(ctx context.Context, s *txn.Snapshot, key []byte, p 
 	if err != nil {
 		return nil // the next read of the posting will return the error
 	}
-	return &cache.Posting{AsOf: s.Ordinal(), Set: p.With(changes)}
+	return &cache.Posting{AsOf: s.Ordinal(), Set: *p.Set.With(changes)}
 }
 
 // Known implements index.Memory.
@@ -212,20 +203,19 @@ func (x KeptIndex) Known(ctx context.Context, r table.Reader, key []byte, upTo i
 	if p == nil {
 		return nil, false
 	}
-	return p.Set, true
+	return &p.Set, true
 }
 
 // Preload caches the postings that the index's Warm returns, until the cache is nearly full.
 // The caller passes the ordinal of the state that r reads.
 func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) error {
-	enough := x.kept.GetMaximum() / 10 * 9
 	n := 0
 	for v, err := range x.Warm(ctx, r, warmPosting) {
 		if err != nil {
 			return err
 		}
-		x.put(v.Key, &cache.Posting{AsOf: ordinal, Set: v.Set})
-		if n++; n%1024 == 0 && x.kept.WeightedSize() > enough {
+		x.put(v.Key, &cache.Posting{AsOf: ordinal, Set: *v.Set})
+		if n++; n%1024 == 0 && x.kept.Full() {
 			break
 		}
 	}
@@ -234,6 +224,5 @@ func (x KeptIndex) Preload(ctx context.Context, r table.Reader, ordinal uint64) 
 
 // Longer implements index.Memory.
 func (x KeptIndex) Longer(key []byte, n int) bool {
-	p, ok := x.kept.GetIfPresent(cache.ValuesKey{Typ: x.typ, Text: string(key)})
-	return ok && p.Set == nil && p.MoreThan >= n
+	return x.kept.Longer(x.key.Of(key), n)
 }

@@ -140,10 +140,10 @@ func (l lane) difference(ctx context.Context, d *Definition, older, newer *state
 // states: the items have the same parent, attributes in the same order, and the same values of
 // the types that the definition needs. An item is nil if it is not in memory.
 func (d *Definition) sameIn(a, b *cache.Item) bool {
-	if a == nil || b == nil || a.Entry == nil || b.Entry == nil || a.Node.Parent != b.Node.Parent {
+	if a == nil || b == nil || a.Wide() || b.Wide() || a.Node.Parent != b.Node.Parent {
 		return false
 	}
-	return slices.EqualFunc(a.Entry.Attributes, b.Entry.Attributes, func(x, y entry.Attribute) bool {
+	return slices.EqualFunc(a.Packed.Entry(entry.ID{}).Attributes, b.Packed.Entry(entry.ID{}).Attributes, func(x, y entry.Attribute) bool {
 		return x.Type == y.Type && x.Options == y.Options &&
 			(slices.EqualFunc(x.Values, y.Values, bytes.Equal) || !slices.ContainsFunc(d.needs, x.Type.Is))
 	})

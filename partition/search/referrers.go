@@ -98,7 +98,7 @@ func NamedUnder(ctx context.Context, s *state.Snapshot, id entry.ID, types []*sc
 	if err != nil || i == nil {
 		return nil, err
 	}
-	if i.Entry == nil {
+	if i.Wide() {
 		r := referrers{s: s, names: []*dn.Name{name}}
 		postings, err := r.posting(ctx, types, fill)
 		if err != nil {
@@ -267,7 +267,7 @@ func (r *referrers) recall(name *dn.Name) *cache.Referrers {
 	if r.s.Ordinal() == 0 {
 		return nil
 	}
-	kept, ok := r.s.Catalog.Cache.Referrers.GetIfPresent(r.key(name))
+	kept, ok := r.s.Catalog.Cache.Referrers.Get(r.key(name))
 	if !ok || !slices.Equal(kept.Types, r.stored) {
 		return nil
 	}

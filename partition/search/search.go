@@ -150,6 +150,10 @@ type finder struct {
 	derived []*schema.AttributeType
 	looked  bool
 	secret  bool // the filter tests secret types; set with looked
+	// The next fields are the memory of the method unpack.
+	types    []*schema.AttributeType
+	unpacked entry.Entry
+	values   [][]byte
 	// The field only, if it is not nil, is a function that selects the results: the search
 	// omits a matching entry if the function returns false for it.
 	only   func(e *entry.Entry, position []byte) bool
@@ -179,7 +183,10 @@ func (f *finder) release() {
 	clear(f.items[:cap(f.items)])
 	clear(f.ids[:cap(f.ids)])
 	clear(f.secrets[:cap(f.secrets)])
-	*f = finder{batch: f.batch[:0], items: f.items[:0], secrets: f.secrets[:0], ids: f.ids[:0], bytes: f.bytes[:0]}
+	clear(f.unpacked.Attributes[:cap(f.unpacked.Attributes)])
+	clear(f.values[:cap(f.values)])
+	*f = finder{batch: f.batch[:0], items: f.items[:0], secrets: f.secrets[:0], ids: f.ids[:0], bytes: f.bytes[:0],
+		unpacked: entry.Entry{Attributes: f.unpacked.Attributes[:0]}, values: f.values[:0]}
 	finders.Put(f)
 }
 
@@ -563,7 +570,7 @@ func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item, s
 		return true
 	}
 	f.found++
-	f.result = Result{state.Located{ID: c.ID, Parent: it.Node.Parent, Name: name}, e, it.Entry == nil, c.Position}
+	f.result = Result{state.Located{ID: c.ID, Parent: it.Node.Parent, Name: name}, e, it.Wide(), c.Position}
 	return f.yield(&f.result, nil)
 }
 
@@ -583,20 +590,26 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, secre
 	if f.q.Filter == filter.Const(filter.True) {
 		return true, nil
 	}
-	e, asked := it.Entry, f.q.Filter
-	if e == nil {
-		var err error
+	e, asked := it.Opened(), f.q.Filter
+	var err error
+	switch {
+	case e != nil:
+	case !it.Wide() && !filter.NeedsValues(asked):
+		e = f.unpack(id, it)
+	case !it.Wide():
+		e, err = f.s.EntryOf(ctx, id, it, false, nil)
+	default:
 		if asked, err = f.lookUpValues(ctx, id); err != nil {
 			return false, err
 		}
 		if known, is := asked.(filter.Const); is {
 			return filter.Tri(known) == filter.True, nil
 		}
-		if e, err = f.s.Wide(ctx, id, filterTypes(asked)); err != nil {
-			return false, err
-		}
+		e, err = f.s.Wide(ctx, id, filterTypes(asked))
 	}
-	e, err := f.withChildren(ctx, id, e)
+	if err == nil {
+		e, err = f.withChildren(ctx, id, e)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -612,6 +625,17 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, secre
 		src.Name, src.Stored, src.Schema = parsed, name, f.s.Catalog.Schema
 	}
 	return asked.Match(&src) == filter.True, nil
+}
+
+// unpack unpacks the attributes of an entry that the filter tests. The result is valid until the next
+// call.
+func (f *finder) unpack(id entry.ID, it *cache.Item) *entry.Entry {
+	if f.types == nil {
+		f.types = slices.Grow(filterTypes(f.q.Filter), 1)
+	}
+	f.unpacked.ID = id
+	f.unpacked.Attributes, f.values = it.Packed.Append(f.unpacked.Attributes[:0], f.values[:0], f.types)
+	return &f.unpacked
 }
 
 // lookUpValues returns the filter with those tests decided that ask whether a wide entry has a value.

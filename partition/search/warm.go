@@ -32,22 +32,22 @@ func Warm(ctx context.Context, p *catalog.Partition) (n int, err error) {
 
 func warmEntries(ctx context.Context, s *state.Snapshot) (n int, err error) {
 	p := s.Partition
-	enough := s.Catalog.Cache.Entries.GetMaximum() / 100 * 98
-	sel := table.Select{Families: state.WholeEntry, MaxCells: state.MaxColumns}
+	enough := s.Catalog.Cache.Entries.Maximum() / 100 * 98
+	sel := table.Select{Families: state.WithSecrets, MaxCells: state.MaxColumnsWithSecrets}
 	for row, err := range s.Reader.Scan(ctx, p.Master, table.Range{}, sel) {
 		if err != nil || len(row.Key) != len(entry.ID{}) {
 			return n, err
 		}
 		id := entry.ID(row.Key)
-		i, err := s.Decode(ctx, id, row)
+		i, _, err := state.DecodeWithSecrets(ctx, s, id, nil, row)
 		if err != nil {
 			return n, err
 		}
 		if i == nil {
 			continue
 		}
-		s.Catalog.Cache.Children.Set(cache.NameKey{Parent: i.Node.Parent, Name: string(i.Node.NormRDN)}, id)
-		if n++; n%1024 == 0 && s.Catalog.Cache.Entries.WeightedSize() > enough {
+		s.Catalog.Cache.Children.Set(cache.HintOf(i.Node.Parent, i.Node.NormRDN), id)
+		if n++; n%1024 == 0 && s.Catalog.Cache.Entries.Weight() > enough {
 			break
 		}
 	}

@@ -92,11 +92,11 @@ func (s *Snapshot) ReadItems(ctx context.Context, ids []entry.ID) error {
 
 func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 	if s.Cached || s.Written {
-		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok {
+		if i, ok := s.Catalog.Cache.Entries.Get(id); ok {
 			if s.Unchanged(id, i.AsOf) {
 				return i, nil
 			}
-			if i.Entry == nil { // the entry was wide before and probably still is
+			if i.Wide() { // the entry was wide before and probably still is
 				return s.wideItem(ctx, id)
 			}
 		}
@@ -112,7 +112,7 @@ func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 // valid.
 func (s *Snapshot) Current(id entry.ID) *cache.Item {
 	if s.Cached || s.Written {
-		if i, ok := s.Catalog.Cache.Entries.GetIfPresent(id); ok && s.Unchanged(id, i.AsOf) {
+		if i, ok := s.Catalog.Cache.Entries.Get(id); ok && s.Unchanged(id, i.AsOf) {
 			return i
 		}
 	}
@@ -133,9 +133,9 @@ func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cac
 	if err != nil {
 		return nil, err
 	}
-	i := &cache.Item{AsOf: s.At.Ordinal(), Node: node}
-	i.Entry = &entry.Entry{ID: id, Attributes: withID(s.Catalog, id, attributes)}
-	node.Order.Arrange(i.Entry.Attributes)
+	attributes = withID(s.Catalog, id, attributes)
+	node.Order.Arrange(attributes)
+	i := s.Catalog.Cache.NewItem(s.At.Ordinal(), node, attributes)
 	s.keep(id, i)
 	return i, nil
 }
@@ -190,8 +190,8 @@ func (s *Snapshot) Child(ctx context.Context, key []byte) (id entry.ID, ok bool,
 // Resolve finds a child of an entry by the child's normalised RDN.
 func (s *Snapshot) Resolve(ctx context.Context, parent entry.ID, rdn dn.Norm) (id entry.ID, ok bool, err error) {
 	if s.Cached || s.Written {
-		key := cache.NameKey{Parent: parent, Name: string(rdn)}
-		if id, ok := s.Catalog.Cache.Children.GetIfPresent(key); ok {
+		key := cache.HintOf(parent, rdn)
+		if id, ok := s.Catalog.Cache.Children.Get(key); ok {
 			node, err := s.Node(ctx, id)
 			if err != nil {
 				return id, false, err
@@ -330,8 +330,8 @@ func (s *Snapshot) Name(ctx context.Context, id entry.ID) (*dn.Name, error) {
 }
 
 func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (*dn.Name, error) {
-	if n := i.Name.Load(); n != nil && (s.Cached || s.Written) && s.Unchanged(cache.Moves, n.AsOf) {
-		return n.Name, nil
+	if n, asOf := i.Name(); n != nil && (s.Cached || s.Written) && s.Unchanged(cache.Moves, asOf) {
+		return n, nil
 	}
 	text := i.Node.UpRDN
 	if i.Node.Parent != catalog.Root {
@@ -343,7 +343,7 @@ func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (*dn.
 	}
 	name := dn.NewName(text)
 	if asOf := s.At.Ordinal(); s.Cached && asOf != 0 {
-		i.Name.Store(&cache.CachedName{AsOf: asOf, Name: name})
+		s.Catalog.Cache.SetName(i, name, asOf)
 	}
 	return name, nil
 }
@@ -375,13 +375,18 @@ func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.Attrib
 // if types is not nil, only attributes of these types. If secrets is set, EntryOf also reads
 // the secret attributes.
 func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secrets bool, types []*schema.AttributeType) (*entry.Entry, error) {
-	e := i.Entry
-	if e == nil {
+	var e *entry.Entry
+	switch {
+	case i.Wide():
 		var err error
 		if e, err = s.Wide(ctx, id, types); err != nil {
 			return nil, err
 		}
 		i.Node.Order.Arrange(e.Attributes)
+	case s.Cached || s.Written:
+		e = s.Catalog.Cache.Entry(id, i)
+	default:
+		e = i.Packed.Entry(id)
 	}
 	if !secrets {
 		return e, nil
@@ -492,7 +497,7 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 // attribute does not exist, or if the value has bad syntax. It normalises the value only if the
 // entry has the attribute.
 func (s *Snapshot) Holds(ctx context.Context, id entry.ID, i *cache.Item, t *schema.AttributeType, name *dn.Name) (bool, error) {
-	if i.Entry != nil && !slices.ContainsFunc(i.Entry.Attributes, func(a entry.Attribute) bool { return a.Type.Is(t) }) {
+	if !i.Wide() && !i.HasType(t) {
 		return false, nil
 	}
 	key, err := t.Equality.NameAssertion(name)
@@ -515,26 +520,28 @@ type assertion struct {
 // test reports whether the entry has values of the type, and whether it has the value.
 func (a assertion) test(ctx context.Context, s *Snapshot) (has, held bool, err error) {
 	// No column contains entryUUID.
-	if a.item.Entry == nil && a.typ == s.Catalog.EntryUUID && a.options == "" {
+	if a.item.Wide() && a.typ == s.Catalog.EntryUUID && a.options == "" {
 		own, err := a.typ.Equality.Key([]byte(a.id.String()))
 		return true, bytes.Equal(own, a.key), err
 	}
-	if a.item.Entry == nil {
+	if a.item.Wide() {
 		return a.testWide(ctx, s)
 	}
 	hash := cache.HashKey(a.key)
-	for k := range a.item.Entry.Attributes {
-		at := &a.item.Entry.Attributes[k]
-		if !at.Type.Is(a.typ) || at.Type.Equality == nil || at.Type.Equality.Form != a.typ.Equality.Form || !entry.HasOptions(at.Options, a.options) {
+	p := a.item.Packed
+	for k := range p.Len() {
+		t, options := p.Description(k)
+		if !t.Is(a.typ) || t.Equality == nil || t.Equality.Form != a.typ.Equality.Form || !entry.HasOptions(options, a.options) {
 			continue
 		}
 		has = true
 		hashes := a.item.KeyHashes(k)
-		for n, v := range at.Values {
-			if hashes != nil && hashes[n] != hash {
+		from, to := p.Numbers(k)
+		for n := from; n < to; n++ {
+			if hashes != nil && hashes[n-from] != hash {
 				continue
 			}
-			if own, err := a.typ.Equality.Key(v); err == nil && bytes.Equal(own, a.key) {
+			if own, err := a.typ.Equality.Key(p.Value(n)); err == nil && bytes.Equal(own, a.key) {
 				return true, true, nil
 			}
 		}
@@ -580,31 +587,33 @@ func HoldsKey(ctx context.Context, s *Snapshot, id entry.ID, t *schema.Attribute
 // the stored spelling. For frequent names this saves parsing the name and looking up its RDNs.
 // Recall returns false if the cache does not contain the name or the entry, if the entry may
 // have changed, or if an entry may have been renamed since.
-func (s *Snapshot) Recall(name string) (Located, bool) { return s.recall(cache.NameKey{Name: name}) }
+func (s *Snapshot) Recall(ctx context.Context, name string) (Located, bool) {
+	return s.recall(ctx, cache.HintOf(entry.Root, name), name)
+}
 
 // RecallBase is Recall for a scope and a name that were passed to RememberBase.
-func RecallBase(s *Snapshot, scope op.Scope, name string) (Located, bool) {
-	return s.recall(cache.BaseKey(scope, name))
+func RecallBase(ctx context.Context, s *Snapshot, scope op.Scope, name string) (Located, bool) {
+	return s.recall(ctx, cache.BaseHint(scope, name), name)
 }
 
 // RecallBelow is Recall for a name that was passed to RememberBelow with the same id, which no entry has.
-func RecallBelow(s *Snapshot, id entry.ID, name string) (Located, bool) {
-	return s.recall(cache.NameKey{Parent: id, Name: name})
+func RecallBelow(ctx context.Context, s *Snapshot, id entry.ID, name string) (Located, bool) {
+	return s.recall(ctx, cache.HintOf(id, name), name)
 }
 
 // RememberBelow is Remember for a use of its own, which the id stands for.
 func RememberBelow(s *Snapshot, id entry.ID, name string, at Located) {
-	s.rememberName(cache.NameKey{Parent: id, Name: name}, at)
+	s.rememberName(cache.HintOf(id, name), name, at)
 }
 
 // KnowsBase reports whether RecallBase could return an entry in some state.
 func KnowsBase(p *catalog.Partition, scope op.Scope, name string) bool {
-	_, ok := p.Catalog.Load().Cache.Names.GetIfPresent(cache.BaseKey(scope, name))
+	_, ok := p.Catalog.Load().Cache.Names.Get(cache.BaseHint(scope, name))
 	return ok
 }
 
-func (s *Snapshot) recall(k cache.NameKey) (Located, bool) {
-	id, ok := s.Catalog.Cache.Names.GetIfPresent(k)
+func (s *Snapshot) recall(ctx context.Context, k cache.Hint, name string) (Located, bool) {
+	id, ok := s.Catalog.Cache.Names.Get(k)
 	if !ok {
 		return Located{}, false
 	}
@@ -612,23 +621,25 @@ func (s *Snapshot) recall(k cache.NameKey) (Located, bool) {
 	if i == nil {
 		return Located{}, false
 	}
-	n := i.Name.Load()
-	if n == nil || n.Name.String() != k.Name || !s.At.Unchanged(cache.Moves, n.AsOf) {
+	n, err := s.NameOf(ctx, id, i)
+	if err != nil || n.String() != name {
 		return Located{}, false
 	}
-	return Located{id, i.Node.Parent, n.Name}, true
+	return Located{id, i.Node.Parent, n}, true
 }
 
 // Remember caches the entry of a name for Recall, if the name has the stored spelling.
-func (s *Snapshot) Remember(name string, at Located) { s.rememberName(cache.NameKey{Name: name}, at) }
+func (s *Snapshot) Remember(name string, at Located) {
+	s.rememberName(cache.HintOf(entry.Root, name), name, at)
+}
 
 // RememberBase is Remember for a name at which a search of the tree with this scope began.
 func RememberBase(s *Snapshot, scope op.Scope, name string, at Located) {
-	s.rememberName(cache.BaseKey(scope, name), at)
+	s.rememberName(cache.BaseHint(scope, name), name, at)
 }
 
-func (s *Snapshot) rememberName(k cache.NameKey, at Located) {
-	if s.Cached && k.Name == at.Name.String() {
+func (s *Snapshot) rememberName(k cache.Hint, name string, at Located) {
+	if s.Cached && name == at.Name.String() {
 		s.Catalog.Cache.Names.Set(k, at.ID)
 	}
 }
@@ -653,11 +664,9 @@ func (s *Snapshot) ClassValues(ctx context.Context, id entry.ID) ([][]byte, erro
 		return nil, table.ErrCorrupt
 	}
 	oc := s.Catalog.ObjectClass
-	e := i.Entry
-	if e == nil {
-		if e, err = s.Wide(ctx, id, []*schema.AttributeType{oc}); err != nil {
-			return nil, err
-		}
+	e, err := s.EntryOf(ctx, id, i, false, []*schema.AttributeType{oc})
+	if err != nil {
+		return nil, err
 	}
 	return e.Values(oc), nil
 }

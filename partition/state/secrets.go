@@ -34,7 +34,7 @@ func DecodeWithSecrets(ctx context.Context, s *Snapshot, id entry.ID, i *cache.I
 			return i, hidden, err
 		}
 	}
-	hidden, err = decodeSecrets(s, i, table.Row{Key: row.Key, Cells: row.Family(master.Secrets)})
+	hidden, err = decodeSecrets(s, id, i, table.Row{Key: row.Key, Cells: row.Family(master.Secrets)})
 	return i, hidden, err
 }
 
@@ -49,7 +49,7 @@ func (s *Snapshot) Secrets(ctx context.Context, id entry.ID) ([]entry.Attribute,
 	if err != nil {
 		return nil, err
 	}
-	return decodeSecrets(s, i, row)
+	return decodeSecrets(s, id, i, row)
 }
 
 // CurrentSecrets returns the secret attributes in a current item. It returns nil if they are not
@@ -58,20 +58,21 @@ func CurrentSecrets(s *Snapshot, id entry.ID, i *cache.Item) []entry.Attribute {
 	if i == nil {
 		return nil
 	}
-	if hidden := i.Secrets.Load(); hidden != nil && s.UnchangedKey(HotKey(id), hidden.AsOf) {
-		return hidden.Attributes
+	if hidden, asOf := s.Catalog.Cache.Secrets(i); hidden != nil && s.UnchangedKey(HotKey(id), asOf) {
+		return hidden
 	}
 	return nil
 }
 
 // decodeSecrets decodes secret attributes, and caches them in a current item unless that is nil.
 // The result is not nil, even if there are none.
-func decodeSecrets(s *Snapshot, i *cache.Item, row table.Row) ([]entry.Attribute, error) {
+func decodeSecrets(s *Snapshot, id entry.ID, i *cache.Item, row table.Row) ([]entry.Attribute, error) {
 	hidden, err := master.Decode(row, s.Catalog.Schema)
 	if err == nil && i != nil && s.Cached {
 		// The item i is valid at this ordinal, so secrets that were read at this ordinal
 		// belong to i.
-		i.Secrets.Store(&cache.Secrets{AsOf: s.At.Ordinal(), Attributes: hidden})
+		s.Catalog.Cache.SetSecrets(i, s.At.Ordinal(), hidden)
+		s.keep(id, i)
 	}
 	return hidden, err
 }
@@ -81,7 +82,7 @@ func AddSecrets(e *entry.Entry, i *cache.Item, hidden []entry.Attribute) *entry.
 	if len(hidden) == 0 {
 		return e
 	}
-	whole := &entry.Entry{ID: e.ID, Attributes: append(slices.Clip(e.Attributes), hidden...)}
+	whole := &entry.Entry{ID: e.ID, Attributes: slices.Concat(e.Attributes, hidden)}
 	i.Node.Order.Arrange(whole.Attributes)
 	return whole
 }

@@ -67,7 +67,7 @@ func (s *Snapshot) ValueRange(ctx context.Context, id entry.ID, t *schema.Attrib
 // valid, it returns a RangeSteps without steps.
 func knownSteps(s *Snapshot, key cache.ValuesKey) *cache.RangeSteps {
 	if s.Cached {
-		if l, ok := s.Catalog.Cache.RangeSteps.GetIfPresent(key); ok && s.At.Unchanged(key.ID, l.AsOf) {
+		if l, ok := s.Catalog.Cache.RangeSteps.Get(key); ok && s.At.Unchanged(key.ID, l.AsOf) {
 			return l
 		}
 	}

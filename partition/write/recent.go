@@ -1,7 +1,6 @@
 package write
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/partition/cache"
@@ -19,10 +18,17 @@ func (tx *Tx) before(id entry.ID) *cache.Item {
 	if !tx.Partition.Recent.Wanted() || tx.At.InBranch() {
 		return nil
 	}
-	if i := tx.Current(id); i != nil && i.Entry != nil {
+	if i := tx.Current(id); i != nil && !i.Wide() {
 		return i
 	}
 	return nil
+}
+
+// modified is an entry before and after a modification. The values of the entry after it are final
+// when the transaction commits (see finalCSN).
+type modified struct {
+	before *cache.Item
+	after  *entry.Entry
 }
 
 // remember records the modification for cache.Recent. Finish must have been called.
@@ -30,9 +36,8 @@ func (m *modification) remember() {
 	if m.before == nil {
 		return
 	}
-	if e := m.after(m.before.Entry); e != nil {
-		m.tx.modified = append(m.tx.modified, &cache.Modification{
-			Schema: m.tx.Catalog.Schema, ID: e.ID, Before: m.before, After: &cache.Item{Node: m.before.Node, Entry: e}})
+	if e := m.after(m.before.Packed.Entry(m.pl.ID)); e != nil {
+		m.tx.modified = append(m.tx.modified, modified{m.before, e})
 	}
 }
 
@@ -87,7 +92,7 @@ func (v *editedValues) after(e *entry.Entry) (values [][]byte, ok bool) {
 	}
 	for _, n := range v.now {
 		if n.old == nil {
-			values = append(values, bytes.Clone(n.value)) // the request's memory may be used again
+			values = append(values, n.value)
 		}
 	}
 	return values, len(values) == len(v.now)
@@ -115,10 +120,13 @@ func (tx *Tx) publish() {
 	}
 	once := tx.Txn.TouchedOnce()
 	tx.Txn.AtCommit(func(r table.Revision) {
-		ms := slices.DeleteFunc(tx.modified, func(m *cache.Modification) bool {
-			m.Revision = r
-			return !once[m.ID] || tx.Txn.ChangedAfter(m.ID, m.Before.AsOf)
-		})
+		var ms []*cache.Modification
+		for _, m := range tx.modified {
+			if id := m.after.ID; once[id] && !tx.Txn.ChangedAfter(id, m.before.AsOf) {
+				after := tx.Catalog.Cache.NewItem(0, m.before.Node, m.after.Attributes)
+				ms = append(ms, &cache.Modification{Revision: r, Schema: tx.Catalog.Schema, ID: id, Before: m.before, After: after})
+			}
+		}
 		tx.Partition.Recent.Add(ms)
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/master"
-	"github.com/seed-4dac0d86/ldapd/partition/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -31,10 +30,10 @@ type Tx struct {
 	Txn      *txn.Tx
 	ordinal  int // number of positions that Position has returned
 	Message  []byte
-	Alone    bool                  // no other transaction can commit
-	Steps    *SchemaSteps          // not nil if the transaction may change the schema in steps
-	Changed  []entry.ID            // changed entries, recorded while a schema is announced
-	modified []*cache.Modification // entries to be added to Partition.Recent
+	Alone    bool         // no other transaction can commit
+	Steps    *SchemaSteps // not nil if the transaction may change the schema in steps
+	Changed  []entry.ID   // changed entries, recorded while a schema is announced
+	modified []modified   // entries to be added to Partition.Recent
 }
 
 // Update runs fn in a transaction, perhaps more than once. It returns when the changes of

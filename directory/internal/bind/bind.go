@@ -130,7 +130,7 @@ func simple(ctx context.Context, req *request.Request, r *op.Bind) (*settings.Id
 // entryOrAdmin returns the identity that a name stands for in a simple bind.
 func entryOrAdmin(ctx context.Context, req *request.Request, text string) (*settings.Identity, error) {
 	use := req.Server.Settings().BoundNames
-	if at, ok := state.RecallBelow(req.Snapshot, use, text); ok {
+	if at, ok := state.RecallBelow(ctx, req.Snapshot, use, text); ok {
 		return &settings.Identity{Name: at.Name, ID: at.ID}, nil
 	}
 	name, err := dn.Parse(text)

@@ -35,7 +35,7 @@ func Recall(ctx context.Context, req *request.Request, name string) (partition.L
 			return partition.Located{}, false
 		}
 	}
-	return req.Snapshot.Recall(name)
+	return req.Snapshot.Recall(ctx, name)
 }
 
 // CheckReferral returns a referral if ManageDsaIT is not set and a referral entry is at or
@@ -81,7 +81,7 @@ func Base(ctx context.Context, req *request.Request, r *op.Search) (partition.Lo
 	// A search that waits for changes is served from the tree also where another search is not.
 	plain := classes == nil && req.Judge.ReadsAll() && !req.Controls.Waits()
 	if plain {
-		if at, ok := state.RecallBase(req.Snapshot, r.Scope, r.Base); ok {
+		if at, ok := state.RecallBase(ctx, req.Snapshot, r.Scope, r.Base); ok {
 			return at, nil
 		}
 	}

@@ -60,7 +60,7 @@ func (w *walk) equal(ctx context.Context, t *filter.Test, value []byte, nested b
 // again, and parsing and normalising the name takes as long as the rest of the test.
 func (w *walk) group(ctx context.Context, text string) (partition.Located, error) {
 	if w.req.Judge.SeesAll() {
-		if at, ok := w.req.Snapshot.Recall(text); ok {
+		if at, ok := w.req.Snapshot.Recall(ctx, text); ok {
 			return at, nil
 		}
 	}

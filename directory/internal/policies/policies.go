@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/seed-4dac0d86/ldapd/directory/access"
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/wellknown"
@@ -29,7 +27,7 @@ import (
 // entry.
 type Cache struct {
 	set   atomic.Pointer[Set]
-	found bounded.Cache[entry.ID, *finding]
+	found *bounded.Cache[entry.ID, *finding]
 	log   *slog.Logger
 }
 
@@ -38,7 +36,7 @@ const remembered = 1 << 16
 
 // NewCache returns an empty Cache.
 func NewCache(log *slog.Logger) *Cache {
-	return &Cache{found: bounded.New(&otter.Options[entry.ID, *finding]{MaximumSize: remembered}), log: log}
+	return &Cache{found: bounded.New[entry.ID, *finding](remembered, nil), log: log}
 }
 
 // A Set contains the policies of a state. It is also used for other states that have the
@@ -210,7 +208,7 @@ func (c *Cache) In(ctx context.Context, s *partition.Snapshot, k *wellknown.Elem
 	if set == nil {
 		return Found{}, nil
 	}
-	if f, ok := c.found.GetIfPresent(at.ID); ok && f.of(s, set, at.ID) {
+	if f, ok := c.found.Get(at.ID); ok && f.of(s, set, at.ID) {
 		return f.Found, nil
 	}
 	e, err := s.Some(ctx, at.ID, append(slices.Clone(k.Account.All), k.ObjectClass))

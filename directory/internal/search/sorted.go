@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/maypok86/otter/v2"
-
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/delivery"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
@@ -43,7 +41,7 @@ var ListCheap = 2048
 // a list is a hash of everything that must not change between the requests, except the
 // access rules. Each list records the access rules that it was made with, and is used only
 // under the same rules. A list that is not cached can be made again, at any server.
-type Lists = bounded.Cache[[16]byte, *list]
+type Lists = *bounded.Cache[[16]byte, *list]
 
 type list struct {
 	program *acl.Program
@@ -62,10 +60,7 @@ const listMemory = 64 << 20
 
 // NewLists returns an empty cache.
 func NewLists() Lists {
-	return bounded.New(&otter.Options[[16]byte, *list]{
-		MaximumWeight: listMemory,
-		Weigher:       func(_ [16]byte, l *list) uint32 { return uint32(128 + len(l.ids)*len(entry.ID{})) },
-	})
+	return bounded.New(listMemory, func(_ [16]byte, l *list) uint32 { return uint32(128 + len(l.ids)*len(entry.ID{})) })
 }
 
 // errSortMemory ends a search whose list would exceed the sort memory.
@@ -201,7 +196,7 @@ func (st *Stream) list(ctx context.Context) ([]entry.ID, error) {
 	program := st.Req.Judge.Program()
 	if again {
 		key = listKey(st.Req, st.R)
-		if l, ok := st.lists.GetIfPresent(key); ok && l.program == program {
+		if l, ok := st.lists.Get(key); ok && l.program == program {
 			return l.ids, nil
 		}
 	}

@@ -212,7 +212,7 @@ func Caches(c *config.Config, use Mode) (entries, blocks int64) {
 	case strings.HasPrefix(c.Store, "hbase:"):
 		return size, 0
 	}
-	return size / 5 * 4, size / 5
+	return size / 10 * 9, size / 10
 }
 
 // Close closes the partition and its store.

@@ -89,7 +89,7 @@ var Keys = []Key{
 	{Name: "limits.handshake", Reload: true, Default: "10s", Help: "`TIME` that a TLS handshake or a PROXY header may take"},
 	{Name: "limits.write", Reload: true, Default: "5m", Help: "`TIME` in which a client must accept 64 KiB of its answers, 0 for never; a tenth of it while more than 256 clients are slow"},
 	{Name: "limits.keep-alive", Reload: true, Default: "1m", Help: "`TIME` of silence after which TCP probes the client, 0 for never"},
-	{Name: "cache", Default: "0", Help: "`BYTES` of the cache: four fifths for entries and names, a fifth for the embedded store's blocks; 0 for a quarter of the machine's memory"},
+	{Name: "cache", Default: "0", Help: "`BYTES` of the cache: nine tenths for entries and names, a tenth for the embedded store's blocks; 0 for a quarter of the machine's memory"},
 	{Name: "attribute-options", List: true, Help: "`OPTION` that attributes may have besides lang-..., binary and phonetic; with a hyphen at its end, all options that begin with it"},
 	{Name: "lease", Default: "10s", Help: "`TIME` after which other servers of a shared store recover what a silent server left"},
 	{Name: "drift", Default: "1m", Help: "`TIME` that this server's clock may be ahead of a shared store's clock before the server stops writing"},

@@ -13,24 +13,39 @@ import (
 )
 
 // tuneMemory lets the heap grow by twice the live memory, because more frequent
-// collections took a tenth of the time of an operation. It limits the memory of the Go
-// runtime to 768 MiB plus the size of a full cache of entries, so that the garbage of large requests
-// does not grow beyond that. If GOGC or GOMEMLIMIT is
-// set, its value takes precedence.
+// collections took a tenth of the time of an operation. While the heap is large, watchMemory sets less.
+// tuneMemory limits the memory of the Go runtime to 768 MiB plus five quarters of the size of full
+// caches, so that the garbage of large requests does not grow beyond that. Near the limit, collections
+// would take all CPUs. If GOGC or GOMEMLIMIT is set, its value takes precedence.
 func (s *serving) tuneMemory(c *config.Config) {
 	set := func(name string) bool {
 		return slices.ContainsFunc(s.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	}
 	if !set("GOGC") {
-		debug.SetGCPercent(200)
+		s.collects = mostGarbage
+		debug.SetGCPercent(s.collects)
 	}
 	if !set("GOMEMLIMIT") {
-		entries, _ := cli.Caches(c, cli.Serve)
-		debug.SetMemoryLimit(entries + 768<<20)
+		entries, blocks := cli.Caches(c, cli.Serve)
+		debug.SetMemoryLimit((entries+blocks)/4*5 + 768<<20)
 	}
 }
 
-// These constants define when giveBack returns memory: after a quiet interval that follows
+// Garbage is collected when it is so many percent of the live memory as gcPercent returns: when it
+// takes the octets garbage, but at most mostGarbage and at least leastGarbage percent. A cache of a
+// million people is live memory that a collection marks in less than a second, because most of it has no
+// pointers.
+const (
+	mostGarbage  = 200
+	leastGarbage = 25
+	garbage      = 384 << 20
+)
+
+func gcPercent(live uint64) int {
+	return int(min(mostGarbage, max(leastGarbage, 100*garbage/max(live, 1))))
+}
+
+// These constants define when watchMemory returns memory: after a quiet interval that follows
 // much work.
 const (
 	while = 5 * time.Second // length of an interval
@@ -42,9 +57,10 @@ const (
 	busyPart = 4
 )
 
-// giveBack returns memory to the operating system after a time of much work, such as
-// ten thousand handshakes. The garbage collector alone would keep the memory.
-func giveBack(ctx context.Context) {
+// watchMemory sets how much garbage there may be, unless GOGC is set. It returns memory to the
+// operating system after a time of much work, such as ten thousand handshakes. The garbage collector
+// alone would keep the memory.
+func (s *serving) watchMemory(ctx context.Context) {
 	t := time.NewTicker(while)
 	defer t.Stop()
 	var before, given uint64
@@ -55,6 +71,10 @@ func giveBack(ctx context.Context) {
 		case <-t.C:
 		}
 		now, live := heap()
+		if p := gcPercent(live); s.collects != 0 && p != s.collects {
+			s.collects = p
+			debug.SetGCPercent(p)
+		}
 		if returns(now-before, now-given, live) {
 			debug.FreeOSMemory()
 			given = now

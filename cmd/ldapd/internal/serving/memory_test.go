@@ -19,6 +19,11 @@ func TestReturns(t *testing.T) {
 			t.Errorf("%d in the interval, %d in all, %d live: %v", x.interval, x.since, x.live, got)
 		}
 	}
+	for live, want := range map[uint64]int{0: 200, 10 << 20: 200, 192 << 20: 200, 384 << 20: 100, 768 << 20: 50, 100 << 30: 25} {
+		if got := gcPercent(live); got != want {
+			t.Errorf("%d live: garbage of %d %%, want %d", live, got, want)
+		}
+	}
 	allocated, live := heap()
 	if allocated == 0 || live > allocated {
 		t.Errorf("%d allocated, %d live", allocated, live)

@@ -84,6 +84,8 @@ type serving struct {
 	restart context.CancelCauseFunc // makes Serve start the server anew
 	hangups <-chan os.Signal
 	stops   []func() error
+	// collects is the percentage that the garbage collector was last set to. 0: GOGC is set
+	collects int
 
 	front     *listeners
 	watch     *watch
@@ -217,7 +219,7 @@ func (s *serving) keepViews(context.Context) (stop func() error, err error) {
 }
 
 func (s *serving) returnMemory(context.Context) (stop func() error, err error) {
-	return each(inBackground(giveBack)), nil
+	return each(inBackground(s.watchMemory)), nil
 }
 
 // publish makes the status listener report the state of the store, and other servers list this one.
