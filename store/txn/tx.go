@@ -19,9 +19,10 @@ type Tx struct {
 	db       *DB
 	snapshot *Snapshot
 	stamp    table.Revision
-	refused  error          // the reason why the transaction must not commit, or nil
-	prio     table.Revision // the priority: the revision of the first attempt, or 0
-	reserved table.Revision // the revision of the attempt's reservation, or 0
+	refused  error                  // the reason why the transaction must not commit, or nil
+	prio     table.Revision         // the priority: the revision of the first attempt, or 0
+	reserved table.Revision         // the revision of the attempt's reservation, or 0
+	ahead    map[string][]table.Row // what ReadAhead has read, by Read.key; nil if it has read nothing
 	writes   map[string]*overlay
 	marks    []placed
 	markRows []markRow
