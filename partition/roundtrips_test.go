@@ -90,6 +90,18 @@ func (t distantTable) Swap(ctx context.Context, row []byte, f table.Family, q, o
 	return t.Table.Swap(ctx, row, f, q, old, cells)
 }
 
+// ApplyVersions implements table.Pairer.
+func (t distantTable) ApplyVersions(ctx context.Context, r table.Revision, ms []table.Mutation, rows [][]byte, f table.Family, after table.Revision) ([]table.Row, error) {
+	time.Sleep(roundTrip)
+	return table.ApplyVersions(ctx, t.Table, r, ms, rows, f, after)
+}
+
+// SwapGet implements table.Pairer.
+func (t distantTable) SwapGet(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (bool, table.Row, error) {
+	time.Sleep(roundTrip)
+	return table.SwapGet(ctx, t.Table, row, f, q, old, cells)
+}
+
 // openDistant opens a partition on a distant store, in a bubble of package synctest.
 func openDistant(t *testing.T) *partition.Partition {
 	return openOn(t, distant{Mem: tabletest.NewMem()})
@@ -151,20 +163,20 @@ func TestRoundTrips(t *testing.T) {
 			warm := read("cn=b," + people)
 			read("cn=a," + people)()
 			count(when+"base search from the cache", 0, read("cn=a,"+people))
-			count(when+"add", 7, func() { must(t, addPerson(t, p, "cn=b,"+people)) })
+			count(when+"add", 5, func() { must(t, addPerson(t, p, "cn=b,"+people)) })
 			warm()
-			count(when+"modify", 7, modifies(op.ModReplace, "sn", "New"))
-			count(when+"modify of a changed entry", 7, modifies(op.ModReplace, "sn", "Newer"))
+			count(when+"modify", 5, modifies(op.ModReplace, "sn", "New"))
+			count(when+"modify of a changed entry", 5, modifies(op.ModReplace, "sn", "Newer"))
 			count(when+"base search of a changed entry", 1, warm)
-			count(when+"add of one value", 7, modifies(op.ModAdd, "description", "one more"))
+			count(when+"add of one value", 5, modifies(op.ModAdd, "description", "one more"))
 			warm()
-			count(when+"rename", 7, func() {
+			count(when+"rename", 5, func() {
 				must(t, update(t, p, func(tx *partition.Tx) error {
 					return tx.Rename(ctx, name("cn=b,"+people), name("cn=c")[0], true, nil)
 				}))
 			})
 			read("cn=c," + people)()
-			count(when+"delete", 7, func() { must(t, remove(t, p, "cn=c,"+people)) })
+			count(when+"delete", 5, func() { must(t, remove(t, p, "cn=c,"+people)) })
 			count(when+"one-level page", 1, level)
 		}
 		all("")

@@ -119,6 +119,11 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the heads: %w", err)
 	}
+	return l.heads(ctx, row)
+}
+
+// heads decodes the row of heads.
+func (l *Log) heads(ctx context.Context, row table.Row) (*Heads, error) {
 	cells := make(map[revision.Slot]revision.Cell, len(row.Cells))
 	raw := make(map[revision.Slot][]byte, len(row.Cells))
 	times := make(map[revision.Slot]time.Time, len(row.Cells))
@@ -204,6 +209,20 @@ func slotColumn(s revision.Slot) []byte { return binary.BigEndian.AppendUint16(n
 func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (done bool, now []byte, err error) {
 	return swap(ctx, l.cluster, headsRow, clusterFamily, slotColumn(s), old,
 		[]table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: new}})
+}
+
+// Publish is SwapHead, and returns the heads as they were at a moment after the swap. The heads are nil if
+// they are not known.
+func (l *Log) Publish(ctx context.Context, s revision.Slot, old, new []byte) (done bool, h *Heads, err error) {
+	q := slotColumn(s)
+	cells := []table.Cell{{Family: clusterFamily, Qualifier: q, Value: new}}
+	ok, row, err := table.SwapGet(ctx, l.cluster, headsRow, clusterFamily, q, old, cells)
+	if ok && err == nil {
+		h, _ = l.heads(ctx, row) // the caller reads the heads that cannot be decoded, and gets the error
+		return true, h, nil
+	}
+	done, _, err = l.SwapHead(ctx, s, old, new)
+	return done, nil, err
 }
 
 // swap calls Swap and, if the outcome is unclear, reads the compared column. The first of cells

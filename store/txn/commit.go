@@ -21,7 +21,7 @@ import (
 const applySize = 1024
 
 // commit makes a transaction durable and shows it. The steps are: commit writes the journal
-// row, writes the cells with their marks, reads the marks of other commits, writes the
+// row, writes the cells with their marks and reads the marks of other commits, writes the
 // decision, and publishes the head. Each of these steps is acknowledged before the next begins
 // ("Commit" in transactions.md). Conflicts between transactions of this server are found in
 // memory before the first step.
@@ -47,11 +47,11 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 		w.resolver.abort(ctx, p)
 		return 0, nil, fmt.Errorf("commit: %w", err)
 	}
-	if err := w.apply(ctx, p, writes); err != nil { //rule:marks-first
-		w.rollBack(ctx, p)
-		return 0, nil, fmt.Errorf("commit: %w", err)
+	others, err := w.applyTo(ctx, p, writes, tx)
+	if err == nil {
+		met, err = w.meetOthers(ctx, p, others) //rule:read-back
 	}
-	if met, err := w.meetOthers(ctx, tx, p); met != nil || err != nil { //rule:read-back
+	if met != nil || err != nil {
 		w.rollBack(ctx, p)
 		if err != nil {
 			err = fmt.Errorf("commit: %w", err)
@@ -151,28 +151,71 @@ func unanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// apply writes the cells. It writes the tables in parallel.
+// apply writes the cells.
 func (w *writer) apply(ctx context.Context, p *pendingCommit, writes []table.Write) error {
+	_, err := w.applyTo(ctx, p, writes, &Tx{})
+	return err
+}
+
+// applyTo writes the cells, the tables in parallel. It also reads the rows that tx marks, each after it was
+// written, and returns the sorted revisions of the commits whose marks conflict with those of tx.
+func (w *writer) applyTo(ctx context.Context, p *pendingCommit, writes []table.Write, tx *Tx) (met []table.Revision, err error) {
 	p.dirty = true
+	marks := tx.marksByRow()
+	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	for _, x := range writes {
 		g.Go(func() error {
-			t := w.e.db.store.Table(x.Table)
+			t, marked := w.e.db.store.Table(x.Table), marks[x.Table]
 			for part := range slices.Chunk(x.Mutations, applySize) {
-				if err := w.applyPart(ctx, t, p.rec.Revision, part); err != nil {
+				found, err := w.applyMarked(ctx, t, p.rec.Revision, part, tx, marked)
+				if err != nil {
 					return err
 				}
+				mu.Lock()
+				met = append(met, found...)
+				mu.Unlock()
 			}
 			return nil
 		})
 	}
-	return g.Wait()
+	err = g.Wait()
+	slices.Sort(met)
+	return slices.Compact(met), err
 }
 
-// applyPart applies mutations. It retries once after table.ErrUnavailable. That is safe
-// because Apply can be repeated.
+// applyMarked applies mutations, and returns the revisions of the commits whose marks in these rows
+// conflict with those of tx.
+func (w *writer) applyMarked(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation, tx *Tx, marks map[string][]Mark) ([]table.Revision, error) {
+	var keys [][]byte
+	for i := range ms {
+		if len(marks[string(ms[i].Row)]) > 0 {
+			keys = append(keys, ms[i].Row)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, w.applyPart(ctx, t, r, ms)
+	}
+	var rows []table.Row
+	after := tx.snapshot.Low() //rule:low-water
+	err := w.twice(ctx, func(ctx context.Context) (err error) {
+		rows, err = table.ApplyVersions(ctx, t, r, ms, keys, table.MarkFamily, after) //rule:marks-first
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tx.conflicting(rows, marks, r)
+}
+
+// applyPart applies mutations.
 func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error {
-	do := func(ctx context.Context) error { return t.Apply(ctx, r, ms) }
+	return w.twice(ctx, func(ctx context.Context) error { return t.Apply(ctx, r, ms) })
+}
+
+// twice makes a step, and once more after table.ErrUnavailable. That is safe for a step that can be
+// repeated, such as Apply.
+func (w *writer) twice(ctx context.Context, do func(context.Context) error) error {
 	err := w.step(ctx, do)
 	if errors.Is(err, table.ErrUnavailable) && ctx.Err() == nil {
 		err = w.step(ctx, do)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -125,7 +127,7 @@ type simTable struct {
 	node *node
 }
 
-var _ table.Versioner = simTable{}
+var _ table.Pairer = simTable{}
 
 func (t simTable) Name() string { return t.name }
 
@@ -235,8 +237,12 @@ func (t simTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.
 func idOf(r table.Revision) []byte { return binary.BigEndian.AppendUint64(nil, uint64(r)) }
 
 func (t simTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
+	return t.apply(ctx, r, idOf(r), ms)
+}
+
+func (t simTable) apply(ctx context.Context, r table.Revision, key []byte, ms []table.Mutation) error {
 	var failed error
-	err := t.send(ctx, writeCells, idOf(r), len(ms), func(part int) string {
+	err := t.send(ctx, writeCells, key, len(ms), func(part int) string {
 		failed = t.t.Apply(context.Background(), r, ms[:part])
 		t.node.net.oracle.applied(t, r, ms[:part])
 		return strconv.Itoa(part)
@@ -245,6 +251,37 @@ func (t simTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutati
 		err = failed
 	}
 	return err
+}
+
+// ApplyVersions writes and reads each row by itself, so that the rows are done in any order. This includes what
+// one round trip can do.
+func (t simTable) ApplyVersions(ctx context.Context, r table.Revision, ms []table.Mutation, rows [][]byte, f table.Family, after table.Revision) ([]table.Row, error) {
+	read := make([]table.Row, len(ms))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, m := range ms {
+		g.Go(func() error {
+			if err := t.apply(ctx, r, slices.Concat(idOf(r), m.Row), ms[i:i+1]); err != nil {
+				return err
+			}
+			got, err := t.Versions(ctx, [][]byte{m.Row}, f, after)
+			if err == nil {
+				read[i] = got[0]
+			}
+			return err
+		})
+	}
+	err := g.Wait()
+	return slices.DeleteFunc(read, func(row table.Row) bool {
+		return !slices.ContainsFunc(rows, func(k []byte) bool { return bytes.Equal(k, row.Key) })
+	}), err
+}
+
+// SwapGet makes two calls. This includes what one round trip can do.
+func (t simTable) SwapGet(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (ok bool, got table.Row, err error) {
+	if ok, err = t.Swap(ctx, row, f, q, old, cells); err == nil {
+		got, err = t.Get(ctx, row, table.Select{})
+	}
+	return ok, got, err
 }
 
 func (t simTable) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {

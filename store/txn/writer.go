@@ -224,7 +224,7 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	raw := next.Append(nil)
 	// SwapHead repeats the swap with the same bytes until it knows the outcome. A
 	// repetition that reaches the store late fails, because the cell has changed.
-	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw) //rule:taken-cell
+	done, heads, err := w.e.db.log.Publish(ctx, w.slot, w.raw, raw) //rule:taken-cell
 	if err != nil {
 		return 0, err
 	}
@@ -234,6 +234,12 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	w.cell, w.raw = next, raw
 	w.renewed.Store(int64(sent))
 	w.clock.SetLimit(next.Limit)
+	if heads != nil {
+		w.e.poll.begun = sent
+		w.e.take(ctx, heads, w, sent)
+		w.e.clock.measure(heads.Written(w.slot), sent)
+		return blocked, nil
+	}
 	for try := 0; ; try++ {
 		if err = w.e.refresh(ctx, w); err == nil {
 			w.e.clock.measure(w.e.heads.Written(w.slot), sent)

@@ -7,14 +7,15 @@ import "fmt"
 // while its server continues as if the slot had not been recovered. Puts may land late or
 // twice.
 //
-// One step of a commit is one call of the store. An id is a rank from 1 to 3.
+// One step of a commit is one call of the store, or the part of a call that concerns one row. An id is a rank from 1 to 3.
 
 const commits = 3
 
 type commitT struct {
 	at, snap, conf uint8
-	seen           int8 // the largest id that the commit's snapshot shows
-	unclear        bool // one of the commit's Puts may land later
+	wrote, read    uint8 // rows, as bits
+	seen           int8  // the largest id that the commit's snapshot shows
+	unclear        bool  // one of the commit's Puts may land later
 }
 
 type commitState struct {
@@ -50,10 +51,7 @@ const (
 	begins uint8 = iota
 	allocates
 	journals
-	writes0
-	writes1
-	reads0
-	reads1
+	works // writes each row and then reads it back
 	resolves
 	decides
 	publishes
@@ -74,6 +72,7 @@ type commitModel struct {
 	// Each of these flags, if set, drops a rule of the protocol.
 	passUndecided, leaveEarly, forgetUnclear, ownHead, idsWithoutC, closeWithoutU, lowWithoutU,
 	sweptAtOnce, sweepOldList, plainPut, noFence, closeOver, sweepOwn, maxWithoutC, raiseHead, forgetResent, purgeToHead bool
+	readFirst            bool // drops the rule that a commit writes its mark in a row before it reads the row
 	leavePending, leaveU bool // each drops a rule of step R1 of recovery, if set
 	reach                func(s *commitState) bool
 }
@@ -264,17 +263,21 @@ func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 			return
 		}
 		s.journal[i] = pending
-		t.at = writes0
+		t.at = works
 		emit(s, "T%d: journal P", i, 0)
-	case writes0, writes1:
-		m.write(s, i, int(t.at-writes0), emit)
-	case reads0, reads1:
-		k := int(t.at - reads0)
-		if m.rows[i]>>k&1 == 1 {
-			t.conf |= s.cells[k] &^ t.snap &^ b
+	case works:
+		for k := range 2 {
+			switch {
+			case m.rows[i]>>k&1 == 0:
+			case t.wrote>>k&1 == 0:
+				m.write(s, i, k, emit)
+				if m.readFirst && t.read>>k&1 == 0 {
+					m.readBack(s, i, k, emit)
+				}
+			case t.read>>k&1 == 0:
+				m.readBack(s, i, k, emit)
+			}
 		}
-		t.at = m.stepAfter(i, t.at, resolves)
-		emit(s, "T%d reads back, it meets %03b", i, int(t.conf))
 	case resolves:
 		m.resolve(s, i, emit)
 	case decides:
@@ -324,21 +327,35 @@ func (m *commitModel) stepAfter(i int, step, next uint8) uint8 {
 
 func (m *commitModel) write(s commitState, i, k int, emit Emit[commitState]) {
 	t, b := &s.t[i], uint8(1)<<i
-	if m.rows[i]>>k&1 == 1 {
-		if m.timeouts && i == 0 {
-			n := s
-			n.late[k] |= b
-			n.t[i].unclear, n.t[i].at = true, aborts
-			emit(n, "T%d's Put in row %d times out", i, k)
-		}
-		if m.resends && i == 0 { // the call succeeded, but a copy may still land
-			s.late[k] |= b
-			t.unclear = !m.forgetResent
-		}
-		s.cells[k] |= b
+	if m.timeouts && i == 0 {
+		n := s
+		n.late[k] |= b
+		n.t[i].unclear, n.t[i].at = true, aborts
+		emit(n, "T%d's Put in row %d times out", i, k)
 	}
-	t.at = m.stepAfter(i, t.at, reads0)
+	if m.resends && i == 0 { // the call succeeded, but a copy may still land
+		s.late[k] |= b
+		t.unclear = !m.forgetResent
+	}
+	s.cells[k] |= b
+	t.wrote |= 1 << k
+	m.worked(&s, i)
 	emit(s, "T%d writes row %d", i, k)
+}
+
+func (m *commitModel) readBack(s commitState, i, k int, emit Emit[commitState]) {
+	t := &s.t[i]
+	t.conf |= s.cells[k] &^ t.snap &^ (1 << i)
+	t.read |= 1 << k
+	m.worked(&s, i)
+	emit(s, "T%d reads back row %d", i, k)
+}
+
+// worked sets the next step of a commit that has written and read all its rows.
+func (m *commitModel) worked(s *commitState, i int) {
+	if t := &s.t[i]; t.wrote&t.read == m.rows[i] {
+		t.at = resolves
+	}
 }
 
 // resolve resolves one of the conflicts that commit i has met.
@@ -543,6 +560,7 @@ func commitVariants() (vs []variant) {
 		m.rows = [commits]uint8{1, 2, 0}
 		m.reach = func(s *commitState) bool { return s.c&3 == 3 && s.slot[0] == swept && s.slot[1] == swept }
 	}, configs[0])
+	add("a row is read before it is written", breaks, func(m *commitModel) { m.readFirst = true })
 	add("the head passes what is undecided", breaks, func(m *commitModel) { m.passUndecided = true })
 	add("the low-water mark ignores what is undecided", breaks, func(m *commitModel) { m.lowWithoutU = true })
 	add("an aborted commit leaves U before it is erased", breaks, func(m *commitModel) { m.leaveEarly = true })
