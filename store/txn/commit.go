@@ -21,8 +21,8 @@ import (
 const applySize = 1024
 
 // commit makes a transaction durable and shows it. The steps are: commit writes the journal
-// row, writes the cells with their marks and reads the marks of other commits, writes the
-// decision, and publishes the head. Each of these steps is acknowledged before the next begins
+// row, writes the cells with their marks and reads the marks of other commits, and publishes
+// the head, which decides the commit. Each of these steps is acknowledged before the next begins
 // ("Commit" in transactions.md). Conflicts between transactions of this server are found in
 // memory before the first step.
 func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict, error) {
@@ -39,10 +39,12 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 		return 0, met, err
 	}
 	p.rec.Message, p.rec.Prio = tx.message, tx.prio
+	p.rec.ByCell, p.rec.State = true, journal.Committed
 	// A client that stops waiting must not leave half a commit: from here on the commit
 	// runs until it is decided or the lease ends.
 	ctx = context.WithoutCancel(ctx)
 	if err := w.begin(ctx, p, writes); err != nil { //rule:journal-first
+		p.dirty = true //rule:row-late
 		w.finalise(p, journal.Aborted)
 		w.resolver.abort(ctx, p)
 		return 0, nil, fmt.Errorf("commit: %w", err)
@@ -62,8 +64,16 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 		return 0, met, err
 	}
 	tx.prepared = time.Now()
-	return p.rec.Revision, nil, w.awaitShown(p)
+	err = w.awaitShown(p)
+	if errors.Is(err, errTakenBack) { //rule:taken-back
+		w.rollBack(ctx, p)
+		return 0, &conflict{}, nil
+	}
+	return p.rec.Revision, nil, err
 }
+
+// errTakenBack: another server made the commit void.
+var errTakenBack = errors.New("the commit was taken back")
 
 // allocate returns a conflict with another transaction of this server, if there is one.
 // Otherwise it allocates the revision.
@@ -100,7 +110,7 @@ func (w *writer) newCommit(rec *journal.Record) (*pendingCommit, error) {
 		return nil, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
 	}
 	rec.Revision, rec.Token, rec.Prio = r, w.e.db.o.random(), r
-	p := &pendingCommit{rec: rec, started: time.Now(), state: journal.Pending, shown: make(chan struct{})}
+	p := &pendingCommit{rec: rec, started: time.Now(), state: journal.Pending, shown: make(chan struct{}), taken: make(chan struct{})}
 	w.pending = append(w.pending, p)
 	return p, nil
 }
@@ -223,13 +233,17 @@ func (w *writer) twice(ctx context.Context, do func(context.Context) error) erro
 	return err
 }
 
-// decide makes the commit final. If another server has aborted the commit, decide returns
-// a conflict. If the store's answer is lost, decide returns ErrUnknown and the resolver
+// decide makes the commit final or, if the cell decides the commit, ready to be published. If another server has aborted
+// the commit, decide returns a conflict. If the store's answer is lost, decide returns ErrUnknown and the resolver
 // finds out the outcome in the background.
 func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error) {
 	if err := w.alive(); err != nil {
 		w.resolver.later(p) // no decision was sent, so the commit can only be aborted
 		return nil, fmt.Errorf("commit: %w", err)
+	}
+	if p.rec.ByCell {
+		w.finalise(p, journal.Committed)
+		return nil, nil
 	}
 	var state journal.State
 	err := w.step(ctx, func(ctx context.Context) (err error) {
@@ -240,7 +254,7 @@ func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error
 	case err != nil:
 		w.resolver.later(p)
 		return nil, fmt.Errorf("%w: deciding it: %w", ErrUnknown, err)
-	case state != journal.Committed: //rule:taken-back
+	case state != journal.Committed:
 		w.rollBack(ctx, p)
 		return &conflict{}, nil
 	}
@@ -249,11 +263,13 @@ func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error
 }
 
 // awaitShown returns nil when every later snapshot shows the commit. If the slot is lost
-// before, it returns ErrUnknown.
+// before, it returns ErrUnknown, and if another server took the commit back, errTakenBack.
 func (w *writer) awaitShown(p *pendingCommit) error {
 	select {
 	case <-p.shown:
 		return nil
+	case <-p.taken:
+		return errTakenBack
 	case <-w.lost:
 	}
 	select {
@@ -268,7 +284,9 @@ func (w *writer) awaitShown(p *pendingCommit) error {
 // cell.
 func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	w.mu.Lock()
-	p.state = s
+	if p.state = s; s == journal.Committed && p.isTaken() {
+		p.state = journal.Pending
+	}
 	if s == journal.Aborted {
 		w.recent.abort(p.marks)
 		if p.dirty { //rule:void-stays

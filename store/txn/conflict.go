@@ -130,7 +130,7 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 		case heads.Void(r):
 			return nil, nil
 		case heads.Visible(r):
-			return &conflict{revision: r}, nil
+			return &conflict{revision: r}, nil //rule:committed-first
 		}
 		var other journal.Record
 		if err := w.step(ctx, func(ctx context.Context) (err error) {
@@ -142,10 +142,21 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 		switch {
 		case other.State == journal.Aborted:
 			return nil, nil
-		case other.State == journal.Committed:
-			return &conflict{revision: r}, nil //rule:committed-first
-		case other.State == journal.Pending && goesFirst(&other, own):
+		case other.ByCell && goesFirst(&other, own):
 			return &conflict{revision: r, undecided: true}, nil //rule:one-gives-way
+		case other.ByCell:
+			done, err := w.takeBack(ctx, heads, r)
+			if err != nil || done {
+				return nil, err
+			}
+			if heads, err = w.readHeads(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		case other.State == journal.Committed:
+			return &conflict{revision: r}, nil
+		case other.State == journal.Pending && goesFirst(&other, own):
+			return &conflict{revision: r, undecided: true}, nil
 		}
 		// This commit has priority, or the other commit has no journal row: abort the other
 		// commit. Without a journal row its cells are leftovers, and Forbid prevents that
@@ -162,6 +173,24 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 			return nil, err
 		}
 	}
+}
+
+// takeBack makes another server's commit void in the cell of that server. The heads do not show the commit. takeBack
+// reports whether the commit is void: it is not if the cell has changed, because the cell may show the commit now.
+func (w *writer) takeBack(ctx context.Context, heads *journal.Heads, r table.Revision) (done bool, err error) {
+	slot := revision.SlotOf(r)
+	c := heads.Cell(slot)
+	if c.State != revision.Open { // its holder can publish nothing any more
+		return true, nil
+	}
+	i, _ := slices.BinarySearch(c.Void, r)
+	c.Void = slices.Insert(slices.Clone(c.Void), i, r)
+	c.Sequence++
+	err = w.step(ctx, func(ctx context.Context) error {
+		done, _, err = w.e.db.log.SwapHead(ctx, slot, heads.Raw(slot), c.Append(nil)) //rule:takes-back
+		return err
+	})
+	return done, err
 }
 
 // meetBranch does what resolveConflict does, for a mark of a commit in a branch. The

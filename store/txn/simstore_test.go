@@ -59,6 +59,7 @@ const (
 	opening // changes a branch's cell to Open
 	ending  // records that a branch was merged
 	renaming
+	takingBack // makes another server's commit void in the cell of that server
 	stepCount
 )
 
@@ -66,7 +67,7 @@ var stepNames = [...]string{
 	"client", "read heads", "read cell", "read archives", "claim", "publish", "renew", "fence", "close", "free", "archive", "ask time",
 	"begin", "commit", "abort", "forbid", "read state", "scan journal", "scan lists", "read", "scan", "read marks", "write", "erase",
 	"raise horizon", "read kept", "keep moment", "note collected", "collect", "list rows", "forget commits",
-	"make branch", "reserve", "freeze", "name merge", "open branch", "end merge", "rename",
+	"make branch", "reserve", "freeze", "name merge", "open branch", "end merge", "rename", "take back",
 }
 
 func (s step) String() string { return stepNames[s] }
@@ -88,7 +89,7 @@ var (
 		raisingFloor: swapFault, readKept: anyCall, keepingMoment: swapFault, notingCollected: swapFault,
 		collecting: setFault, listingRows: scanFault, forgetting: setFault,
 		makingBranch: swapFault, reserving: swapFault, freezing: swapFault, naming: swapFault, opening: swapFault, ending: swapFault,
-		renaming: swapFault,
+		renaming: swapFault, takingBack: swapFault,
 	}
 )
 
@@ -100,7 +101,7 @@ var weights = func() (w [stepCount]float64) {
 	for _, s := range []step{readCell, readArchive, renewingLease, fencing, closing, freeing, archival, aborting, eraseCells, scanLists} {
 		w[s] = 4
 	}
-	for _, s := range []step{makingBranch, reserving, freezing, naming, opening, ending, renaming, forbidding} {
+	for _, s := range []step{makingBranch, reserving, freezing, naming, opening, ending, renaming, forbidding, takingBack} {
 		w[s] = 8
 	}
 	for _, s := range []step{raisingFloor, keepingMoment, notingCollected, collecting, listingRows, forgetting} {
@@ -321,7 +322,7 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 		case len(row) > 10 || journal.State(now[1]) == journal.Pending:
 			return beginning
 		case old == nil && journal.State(now[1]) == journal.Committed:
-			return beginning // in a branch
+			return beginning // a cell decides the commit
 		case journal.State(now[1]) == journal.Committed:
 			return committing
 		case old == nil:
@@ -360,6 +361,8 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 		return claiming
 	case after.Lease != before.Lease:
 		return renewingLease
+	case t.node.name != after.Owner:
+		return takingBack
 	}
 	return publishingHead
 }
