@@ -413,6 +413,6 @@ func (x *mergeCheck) otherBranch(ctx context.Context, heads *journal.Heads, r ta
 	case c.cell.State != revision.Frozen || x.dry:
 		return true, false, nil
 	}
-	decided, err = x.c.reopen(ctx)
+	decided, err = c.reopen(ctx)
 	return decided, false, err
 }
