@@ -12,7 +12,7 @@ import (
 // Guess looks a name up in the cache, whose entries may have changed. It returns the reads that Locate
 // probably makes. If the parent is in the cache, known is set, and the place has the RDN and the parent.
 // It has an id if the entry is in the cache too. If vacant is set, Locate probably finds no entry.
-func (s *Snapshot) Guess(name dn.DN, vacant bool) (pl Place, reads []txn.Read, known bool) {
+func Guess(s *Snapshot, name dn.DN, vacant bool) (pl Place, reads []txn.Read, known bool) {
 	norms, err := name.Normalize(s.Catalog.Schema)
 	if err != nil || !s.Cached {
 		return pl, nil, false

@@ -418,7 +418,7 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.Attrib
 
 // HasChildren reports whether an entry has a child.
 func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
-	r := s.ReadOfChild(id)
+	r := ReadOfChild(s, id)
 	for _, err := range s.Reader.Scan(ctx, r.Table, r.Range, r.Select) {
 		return err == nil, err
 	}
@@ -426,7 +426,7 @@ func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
 }
 
 // ReadOfChild returns the read of HasChildren.
-func (s *Snapshot) ReadOfChild(id entry.ID) txn.Read {
+func ReadOfChild(s *Snapshot, id entry.ID) txn.Read {
 	return txn.Read{Table: s.Partition.Tree, Range: tree.Children(id), Select: table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: 1}}
 }
 

@@ -19,7 +19,7 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 	tx.readAhead(ctx, name, false, func(pl state.Place) []txn.Read {
 		reads := []txn.Read{{Table: tx.Partition.Tree, Row: tree.Key(pl.Parent, pl.RDN), Select: selectDoomed(tx.Catalog)}}
 		if pl.ID != catalog.Root {
-			reads = append(reads, tx.ReadOfChild(pl.ID), txn.Read{Table: tx.Partition.Master, Row: master.Row(pl.ID), Select: selectSecrets})
+			reads = append(reads, state.ReadOfChild(&tx.Snapshot, pl.ID), txn.Read{Table: tx.Partition.Master, Row: master.Row(pl.ID), Select: selectSecrets})
 		}
 		return reads
 	})

@@ -32,7 +32,7 @@ func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld b
 		newName = append(dn.DN{newRDN}, *newParent...)
 	}
 	tx.readAhead(ctx, name, false, func(pl state.Place) []txn.Read {
-		to, reads, _ := tx.Guess(newName, true)
+		to, reads, _ := state.Guess(&tx.Snapshot, newName, true)
 		if !slices.Equal(pl.Norms, to.Norms) {
 			reads = append(reads, txn.Read{Table: tx.Partition.Tree, Row: tree.Key(pl.Parent, pl.RDN), Select: selectMoved})
 		}

@@ -124,7 +124,7 @@ func (tx *Tx) readAhead(ctx context.Context, name dn.DN, vacant bool, more func(
 	if !tx.Txn.ReadsAhead() {
 		return
 	}
-	if pl, reads, ok := tx.Guess(name, vacant); ok {
+	if pl, reads, ok := state.Guess(&tx.Snapshot, name, vacant); ok {
 		tx.Txn.ReadAhead(ctx, append(reads, more(pl)...)...)
 	}
 }

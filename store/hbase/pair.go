@@ -102,7 +102,7 @@ func varint(b []byte, want protowire.Number) uint64 {
 
 // pair sends a pairCall. The function make makes its Put. If the call is not answered whole, its parts may
 // have been done or not.
-func (t *Table) pair(ctx context.Context, op string, row []byte, make func(context.Context) (hrpc.Call, error), sel *selection, depth int) (c *pairCall, err error) {
+func pair(ctx context.Context, t *Table, op string, row []byte, make func(context.Context) (hrpc.Call, error), sel *selection, depth int) (c *pairCall, err error) {
 	err = t.store.conn.do(ctx, op, t.full, func(ctx context.Context, cl *client) error {
 		put, err := make(ctx)
 		if err != nil {
@@ -156,7 +156,7 @@ func (t *Table) ApplyVersions(ctx context.Context, r table.Revision, ms []table.
 	for _, p := range list {
 		if i, ok := at[string(p.row)]; ok {
 			g.Go(func() (err error) {
-				rows[i].Cells, err = t.putVersions(ctx, r, p, f, after)
+				rows[i].Cells, err = putVersions(ctx, t, r, p, f, after)
 				return err
 			})
 		}
@@ -165,11 +165,11 @@ func (t *Table) ApplyVersions(ctx context.Context, r table.Revision, ms []table.
 }
 
 // putVersions writes a row, and then reads its versions.
-func (t *Table) putVersions(ctx context.Context, r table.Revision, p *put, f table.Family, after table.Revision) ([]table.Cell, error) {
+func putVersions(ctx context.Context, t *Table, r table.Revision, p *put, f table.Family, after table.Revision) ([]table.Cell, error) {
 	put := func(ctx context.Context) (hrpc.Call, error) {
 		return hrpc.NewPut(ctx, t.full, p.row, p.cols, hrpc.TimestampUint64(uint64(r)))
 	}
-	c, err := t.pair(ctx, "write", p.row, put, versionsOf(f, after), allVersions)
+	c, err := pair(ctx, t, "write", p.row, put, versionsOf(f, after), allVersions)
 	switch {
 	case err != nil:
 		return nil, err
@@ -202,7 +202,7 @@ func (t *Table) SwapGet(ctx context.Context, row []byte, f table.Family, q, old 
 		return false, table.Row{}, err
 	}
 	if s := t.store.seal; old != nil && (s == nil || !s.covers(t.name, f, q)) {
-		c, err := t.pair(ctx, "swap", row, func(ctx context.Context) (hrpc.Call, error) {
+		c, err := pair(ctx, t, "swap", row, func(ctx context.Context) (hrpc.Call, error) {
 			return t.checkAndPut(ctx, row, f, q, storePlain(old), cols)
 		}, sel, 1)
 		if err != nil {
