@@ -320,10 +320,7 @@ func addSubschema(tx *write.Tx, name dn.DN, rdn dn.Norm, own *catalog.Subschema)
 }
 
 func replaceSubschema(ctx context.Context, tx *write.Tx, at state.Place, own *catalog.Subschema) error {
-	m, err := tx.Modifying(ctx, at)
-	if err != nil {
-		return err
-	}
+	m := tx.Modifying(at)
 	var changes []op.Modification
 	for _, a := range catalog.Written {
 		m.Edit(tx.Catalog.Schema.Attribute(a))

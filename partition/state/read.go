@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
@@ -25,6 +26,9 @@ type Located struct {
 
 // WholeEntry contains the column families from which an item is decoded.
 var WholeEntry = []table.Family{master.TreeInfo, master.UpAttributes}
+
+// selectItem selects what an item is decoded from.
+var selectItem = table.Select{Families: WholeEntry, MaxCells: MaxColumns}
 
 // MaxColumns is the number of cells of an entry that are read at once. An entry with at least
 // that many cells is wide: its attributes are not cached, and a reader may read only some of
@@ -75,7 +79,7 @@ func (s *Snapshot) ReadItems(ctx context.Context, ids []entry.ID) error {
 		for i, id := range some {
 			keys[i] = master.Row(id)
 		}
-		rows, err := s.Reader.GetMany(ctx, s.Partition.Master, keys, table.Select{Families: WholeEntry, MaxCells: MaxColumns})
+		rows, err := s.Reader.GetMany(ctx, s.Partition.Master, keys, selectItem)
 		if err != nil {
 			return err
 		}
@@ -101,7 +105,7 @@ func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 			}
 		}
 	}
-	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), table.Select{Families: WholeEntry, MaxCells: MaxColumns})
+	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), selectItem)
 	if err != nil {
 		return nil, err
 	}
@@ -419,10 +423,16 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.Attrib
 
 // HasChildren reports whether an entry has a child.
 func (s *Snapshot) HasChildren(ctx context.Context, id entry.ID) (bool, error) {
-	for _, err := range s.Reader.Scan(ctx, s.Partition.Tree, tree.Children(id), table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: 1}) {
+	r := ReadOfChild(s, id)
+	for _, err := range s.Reader.Scan(ctx, r.Table, r.Range, r.Select) {
 		return err == nil, err
 	}
 	return false, nil
+}
+
+// ReadOfChild returns the read of HasChildren.
+func ReadOfChild(s *Snapshot, id entry.ID) txn.Read {
+	return txn.Read{Table: s.Partition.Tree, Range: tree.Children(id), Select: table.Select{Families: []table.Family{tree.TreeInfo}, MaxRows: 1}}
 }
 
 // few is the number of children up to which reading all of them is the fastest way to count.

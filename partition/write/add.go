@@ -37,6 +37,7 @@ func (tx *Tx) Add(ctx context.Context, name dn.DN, attributes []op.PartialAttrib
 	if err != nil {
 		return entry.ID{}, err
 	}
+	tx.readAhead(ctx, name, true, func(state.Place) []txn.Read { return nil })
 	pl, err := tx.Locate(ctx, name)
 	switch {
 	case err != nil:

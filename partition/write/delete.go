@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -15,6 +16,13 @@ import (
 
 // Delete removes an entry that has no entries below it.
 func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
+	tx.readAhead(ctx, name, false, func(pl state.Place) []txn.Read {
+		reads := []txn.Read{{Table: tx.Partition.Tree, Row: tree.Key(pl.Parent, pl.RDN), Select: selectDoomed(tx.Catalog)}}
+		if pl.ID != catalog.Root {
+			reads = append(reads, state.ReadOfChild(&tx.Snapshot, pl.ID), txn.Read{Table: tx.Partition.Master, Row: master.Row(pl.ID), Select: selectSecrets})
+		}
+		return reads
+	})
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
 		return err

@@ -22,14 +22,14 @@ import (
 // the schema after the last change. Of an entry with very many values, it reads only the parts
 // that it needs.
 func (tx *Tx) Modify(ctx context.Context, name dn.DN, changes []op.Modification) error {
+	tx.readAhead(ctx, name, false, func(pl state.Place) []txn.Read {
+		return tx.Modifying(pl).ahead(changes)
+	})
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
 		return err
 	}
-	m, err := tx.Modifying(ctx, pl)
-	if err != nil {
-		return err
-	}
+	m := tx.Modifying(pl)
 	if err := m.load(ctx, changes); err != nil {
 		return err
 	}
@@ -97,14 +97,37 @@ type rdnValue struct {
 	key string
 }
 
-func (tx *Tx) Modifying(ctx context.Context, pl state.Place) (*modification, error) {
+func (tx *Tx) Modifying(pl state.Place) *modification {
 	m := &modification{tx: tx, pl: pl}
 	m.change = newChange(tx.Partition, tx.Catalog, tx, pl.ID, pl.Parent, pl.RDN)
-	return m, nil
+	return m
 }
 
 // load finds the types that the request changes, and reads their columns.
 func (m *modification) load(ctx context.Context, changes []op.Modification) error {
+	if err := m.choose(changes); err != nil {
+		return err
+	}
+	return m.Read(ctx)
+}
+
+// ahead returns the reads of load.
+func (m *modification) ahead(changes []op.Modification) (reads []txn.Read) {
+	if m.choose(changes) != nil {
+		return nil
+	}
+	keyed, plain := m.columns()
+	if len(keyed.Columns) > 0 {
+		reads = append(reads, txn.Read{Table: m.tx.Partition.Tree, Row: m.change.tree.Row, Select: keyed})
+	}
+	if len(plain.Columns) > 0 && m.pl.ID != catalog.Root {
+		reads = append(reads, txn.Read{Table: m.tx.Partition.Master, Row: m.change.master.Row, Select: plain})
+	}
+	return reads
+}
+
+// choose finds the types that the request changes.
+func (m *modification) choose(changes []op.Modification) error {
 	for i := range changes {
 		read := m.tx.Catalog.Storable
 		if len(changes[i].Values) == 0 || changes[i].Kind == op.ModDelete {
@@ -128,7 +151,7 @@ func (m *modification) load(ctx context.Context, changes []op.Modification) erro
 	if len(m.given) > 0 { // checkGiven reads createTimestamp
 		m.Edit(m.tx.Catalog.CreateTimestamp)
 	}
-	return m.Read(ctx)
+	return nil
 }
 
 func (m *modification) changeable(t *schema.AttributeType) error {
@@ -151,35 +174,41 @@ func (m *modification) Edit(t *schema.AttributeType) *edited {
 	return e
 }
 
-// Read reads the columns of all types to be changed. It reads the columns of types with
-// keys from the tree and the columns of other types from master.
-func (m *modification) Read(ctx context.Context) error {
-	var keyed, plain []table.ColumnRange
+// columns selects the columns of all types to be changed: those of types with keys are in the tree, and
+// those of other types in master.
+func (m *modification) columns() (keyed, plain table.Select) {
+	keyed.Families = []table.Family{tree.NormAttributes}
+	plain.Families = []table.Family{master.UpAttributes, master.Secrets}
 	for _, t := range m.types {
 		if t.typ.Secret() || t.typ.Equality == nil {
 			f := master.Family(t.typ)
-			plain = append(plain, master.Columns(t.typ, ""), table.ColumnPrefix(f, []byte(t.typ.Name()+";")))
+			plain.Columns = append(plain.Columns, master.Columns(t.typ, ""), table.ColumnPrefix(f, []byte(t.typ.Name()+";")))
 			continue
 		}
-		keyed = append(keyed, tree.Columns(t.typ))
+		keyed.Columns = append(keyed.Columns, tree.Columns(t.typ))
 	}
+	// Every change replaces the stamps. If a stamp is indexed, its old value is needed to
+	// remove the old index cell.
+	for _, t := range m.tx.stampTypes() {
+		if m.tx.Catalog.Indexes[t] != nil {
+			keyed.Columns = append(keyed.Columns, tree.Columns(t))
+		}
+	}
+	return keyed, plain
+}
+
+// Read reads the columns of all types to be changed.
+func (m *modification) Read(ctx context.Context) error {
+	keyed, plain := m.columns()
 	if err := m.readKeyed(ctx, keyed); err != nil {
 		return err
 	}
 	return m.readPlain(ctx, plain)
 }
 
-func (m *modification) readKeyed(ctx context.Context, columns []table.ColumnRange) error {
-	// Every change replaces the stamps. If a stamp is indexed, its old value is needed to
-	// remove the old index cell.
-	for _, t := range m.tx.stampTypes() {
-		if m.tx.Catalog.Indexes[t] != nil {
-			columns = append(columns, tree.Columns(t))
-		}
-	}
-	if len(columns) > 0 {
-		row, err := m.tx.Reader.Get(ctx, m.tx.Partition.Tree, m.change.tree.Row, table.Select{
-			Families: []table.Family{tree.NormAttributes}, Columns: columns})
+func (m *modification) readKeyed(ctx context.Context, sel table.Select) error {
+	if len(sel.Columns) > 0 {
+		row, err := m.tx.Reader.Get(ctx, m.tx.Partition.Tree, m.change.tree.Row, sel)
 		if err != nil {
 			return err
 		}
@@ -192,12 +221,11 @@ func (m *modification) readKeyed(ctx context.Context, columns []table.ColumnRang
 }
 
 // readPlain reads the values of types without keys, and the positions of these values.
-func (m *modification) readPlain(ctx context.Context, columns []table.ColumnRange) error {
-	if len(columns) == 0 {
+func (m *modification) readPlain(ctx context.Context, sel table.Select) error {
+	if len(sel.Columns) == 0 {
 		return nil
 	}
-	row, err := m.tx.Reader.Get(ctx, m.tx.Partition.Master, m.change.master.Row, table.Select{
-		Families: []table.Family{master.UpAttributes, master.Secrets}, Columns: columns})
+	row, err := m.tx.Reader.Get(ctx, m.tx.Partition.Master, m.change.master.Row, sel)
 	if err != nil {
 		return err
 	}

@@ -463,7 +463,7 @@ func (rs *references) modifyingID(ctx context.Context, id entry.ID) (*modificati
 	if node == nil {
 		return nil, table.ErrCorrupt
 	}
-	return rs.tx.Modifying(ctx, state.Place{Located: state.Located{ID: id, Parent: node.Parent}, RDN: node.NormRDN, Found: true})
+	return rs.tx.Modifying(state.Place{Located: state.Located{ID: id, Parent: node.Parent}, RDN: node.NormRDN, Found: true}), nil
 }
 
 // The method "refers" reports whether the directory has a reference attribute.

@@ -27,11 +27,23 @@ var moveRow = master.Row(cache.Moves)
 // stays the same. Rename need not write the entries below the entry, because the tree
 // finds children by their parent's id.
 func (tx *Tx) Rename(ctx context.Context, name dn.DN, newRDN dn.RDN, deleteOld bool, newParent *dn.DN) error {
+	newName := append(dn.DN{newRDN}, name.Parent()...)
+	if newParent != nil {
+		newName = append(dn.DN{newRDN}, *newParent...)
+	}
+	tx.readAhead(ctx, name, false, func(pl state.Place) []txn.Read {
+		to, reads, _ := state.Guess(&tx.Snapshot, newName, true)
+		if !slices.Equal(pl.Norms, to.Norms) {
+			reads = append(reads, txn.Read{Table: tx.Partition.Tree, Row: tree.Key(pl.Parent, pl.RDN), Select: selectMoved})
+		}
+		remove, add := renaming(name[0], newRDN, deleteOld)
+		return append(reads, tx.Modifying(pl).ahead(append(remove, add...))...)
+	})
 	pl, err := tx.existing(ctx, name)
 	if err != nil {
 		return err
 	}
-	to, err := tx.destination(ctx, name, newRDN, newParent)
+	to, err := tx.destination(ctx, newName)
 	if err != nil {
 		return err
 	}
@@ -75,13 +87,8 @@ type destination struct {
 	upRDN string
 }
 
-func (tx *Tx) destination(ctx context.Context, name dn.DN, newRDN dn.RDN, newParent *dn.DN) (to destination, err error) {
-	parent := name.Parent()
-	if newParent != nil {
-		parent = *newParent
-	}
-	to.name = append(dn.DN{newRDN}, parent...)
-	to.upRDN = newRDN.String()
+func (tx *Tx) destination(ctx context.Context, name dn.DN) (to destination, err error) {
+	to.name, to.upRDN = name, name[0].String()
 	if to.Place, err = tx.Locate(ctx, to.name); err != nil {
 		return to, err
 	}
@@ -90,7 +97,7 @@ func (tx *Tx) destination(ctx context.Context, name dn.DN, newRDN dn.RDN, newPar
 		to.upRDN = to.name.String()
 	}
 	if !to.ParentFound(tx.Catalog) {
-		return to, to.Missing(ctx, &tx.Snapshot, parent)
+		return to, to.Missing(ctx, &tx.Snapshot, name.Parent())
 	}
 	if to.Found {
 		// If this is the entry to be renamed, its new name differs at most in spelling, so the
@@ -133,27 +140,32 @@ func (tx *Tx) renamed(ctx context.Context, pl state.Place, newRDN dn.RDN, delete
 	if err != nil {
 		return nil, err
 	}
-	m, err := tx.Modifying(ctx, pl)
-	if err != nil {
-		return nil, err
-	}
+	m := tx.Modifying(pl)
 	m.renames = true
-	var add, remove []op.Modification
 	for _, ava := range newRDN {
 		if _, _, err := namingKey(tx.Catalog.Types, ava); err != nil {
 			return nil, err
 		}
-		add = append(add, modificationOf(op.ModAdd, ava))
 	}
+	remove, add := renaming(old, newRDN, deleteOld)
+	if err := m.load(ctx, append(remove, add...)); err != nil {
+		return nil, err
+	}
+	return m, m.exchange(ctx, remove, add)
+}
+
+// renaming returns the changes of attributes that remove the values of the old RDN, if deleteOld is set,
+// and add those of the new RDN.
+func renaming(old, newRDN dn.RDN, deleteOld bool) (remove, add []op.Modification) {
 	if deleteOld {
 		for _, ava := range old {
 			remove = append(remove, modificationOf(op.ModDelete, ava))
 		}
 	}
-	if err := m.load(ctx, append(remove, add...)); err != nil {
-		return nil, err
+	for _, ava := range newRDN {
+		add = append(add, modificationOf(op.ModAdd, ava))
 	}
-	return m, m.exchange(ctx, remove, add)
+	return remove, add
 }
 
 func modificationOf(kind op.ModKind, ava dn.AVA) op.Modification {
@@ -223,13 +235,16 @@ func (m *modification) among(c *op.Modification, others []op.Modification) bool 
 	})
 }
 
+// selectMoved selects what a rename writes again into the row of the new name.
+var selectMoved = table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
+
 // place writes the entry under its new name: the treeInfo and the changes to the entry's
 // attributes. If the row in the tree gets another key, place writes all columns of the row. If
 // the parent changes, it also writes the entry's index cells.
 func (m *modification) place(ctx context.Context, to *destination) error {
 	tx, from := m.tx, m.change
 	if m.pl.Parent != to.Parent || m.pl.RDN != to.RDN {
-		row, err := tx.Reader.Get(ctx, tx.Partition.Tree, from.tree.Row, table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}})
+		row, err := tx.Reader.Get(ctx, tx.Partition.Tree, from.tree.Row, selectMoved)
 		if err != nil {
 			return err
 		}

@@ -24,10 +24,7 @@ func (tx *Tx) Restamp(ctx context.Context, id entry.ID) error {
 		}
 	}
 	at := state.Located{ID: id, Parent: node.Parent}
-	m, err := tx.Modifying(ctx, state.Place{Located: at, RDN: node.NormRDN, Found: true})
-	if err != nil {
-		return err
-	}
+	m := tx.Modifying(state.Place{Located: at, RDN: node.NormRDN, Found: true})
 	if err := m.stamp(); err != nil {
 		return err
 	}

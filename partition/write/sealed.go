@@ -59,6 +59,8 @@ func (s *Sealed) parse(fields string) {
 	}
 }
 
+var selectSecrets = table.Select{Families: []table.Family{master.Secrets}}
+
 // seal adds the secret attributes of entries to the message. It is called before the entries are
 // deleted.
 func (tx *Tx) seal(ctx context.Context, ids ...entry.ID) error {
@@ -66,7 +68,7 @@ func (tx *Tx) seal(ctx context.Context, ids ...entry.ID) error {
 	for i := range ids {
 		keys[i] = master.Row(ids[i])
 	}
-	rows, err := tx.Reader.GetMany(ctx, tx.Partition.Master, keys, table.Select{Families: []table.Family{master.Secrets}})
+	rows, err := tx.Reader.GetMany(ctx, tx.Partition.Master, keys, selectSecrets)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
@@ -115,6 +116,17 @@ func (tx *Tx) RefuseInBranch() error {
 
 // Close does nothing: a transaction ends when its function returns.
 func (tx *Tx) Close() {}
+
+// readAhead reads together what an operation on the entry with a name needs: what Guess says, and the
+// reads that more returns for the guessed place. If vacant is set, the operation probably finds no entry.
+func (tx *Tx) readAhead(ctx context.Context, name dn.DN, vacant bool, more func(state.Place) []txn.Read) {
+	if !tx.Txn.ReadsAhead() {
+		return
+	}
+	if pl, reads, ok := state.Guess(&tx.Snapshot, name, vacant); ok {
+		tx.Txn.ReadAhead(ctx, append(reads, more(pl)...)...)
+	}
+}
 
 // Write adds mutations. The caches do not contain the mutations. So after the first Write,
 // caches are used only for entries that the transaction has not touched. A caller that changes

@@ -70,15 +70,19 @@ func swapColumns(t *Table, h *shape, row []byte, f table.Family, old []byte, cel
 	return cols, nil
 }
 
+func (t *Table) checkAndPut(ctx context.Context, row []byte, f table.Family, q, want []byte, cols columns) (*hrpc.CheckAndPut, error) {
+	p, err := hrpc.NewPut(ctx, t.full, row, cols)
+	if err != nil {
+		return nil, err
+	}
+	return hrpc.NewCheckAndPutWithCompareType(p, familyName(f), string(storeQualifier(q)), want, pb.CompareType_EQUAL)
+}
+
 // swap writes cols if the column contains the stored value want. If want is nil, the
 // column must be absent.
 func (t *Table) swap(ctx context.Context, row []byte, f table.Family, q, want []byte, cols columns) (ok bool, err error) {
 	err = t.store.conn.do(ctx, "swap", t.full, func(ctx context.Context, cl *client) error {
-		p, err := hrpc.NewPut(ctx, t.full, row, cols)
-		if err != nil {
-			return err
-		}
-		c, err := hrpc.NewCheckAndPutWithCompareType(p, familyName(f), string(storeQualifier(q)), want, pb.CompareType_EQUAL)
+		c, err := t.checkAndPut(ctx, row, f, q, want, cols)
 		if err != nil {
 			return err
 		}

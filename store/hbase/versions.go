@@ -12,7 +12,7 @@ var _ table.Versioner = (*Table)(nil)
 // Versions implements table.Versioner. It is used only for rows of marks, which are
 // narrow enough that each row fits into one answer.
 func (t *Table) Versions(ctx context.Context, keys [][]byte, f table.Family, after table.Revision) ([]table.Row, error) {
-	sel := &selection{families: map[string][]string{familyName(f): nil}, after: after}
+	sel := versionsOf(f, after)
 	rows := make([]table.Row, len(keys))
 	want := make([]*table.Row, len(keys))
 	for i, k := range keys {
@@ -30,6 +30,11 @@ func (t *Table) Versions(ctx context.Context, keys [][]byte, f table.Family, aft
 		}
 	}
 	return rows, nil
+}
+
+// versionsOf selects the cells of a family with revisions larger than the argument after.
+func versionsOf(f table.Family, after table.Revision) *selection {
+	return &selection{families: map[string][]string{familyName(f): nil}, after: after}
 }
 
 // allCells returns all versions as cells, except row tombstones.

@@ -19,7 +19,7 @@
 //
 // Table journal: one row per commit, key slot (2 bytes) + revision (8 bytes); family j:
 //
-//	s   state P, C or A; kind; token; priority
+//	s   state P, C or A, and whether the cell of the slot decides; kind; token; priority
 //	i   ids of the things that changed, 16 bytes each
 //	k   hashes of other things that changed, 8 bytes each
 //	m   message: who did what
@@ -119,6 +119,11 @@ func (l *Log) Heads(ctx context.Context) (*Heads, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the heads: %w", err)
 	}
+	return l.heads(ctx, row)
+}
+
+// heads decodes the row of heads.
+func (l *Log) heads(ctx context.Context, row table.Row) (*Heads, error) {
 	cells := make(map[revision.Slot]revision.Cell, len(row.Cells))
 	raw := make(map[revision.Slot][]byte, len(row.Cells))
 	times := make(map[revision.Slot]time.Time, len(row.Cells))
@@ -206,6 +211,20 @@ func (l *Log) SwapHead(ctx context.Context, s revision.Slot, old, new []byte) (d
 		[]table.Cell{{Family: clusterFamily, Qualifier: slotColumn(s), Value: new}})
 }
 
+// Publish is SwapHead, and returns the heads as they were at a moment after the swap. The heads are nil if
+// they are not known.
+func (l *Log) Publish(ctx context.Context, s revision.Slot, old, new []byte) (done bool, now []byte, h *Heads, err error) {
+	q := slotColumn(s)
+	cells := []table.Cell{{Family: clusterFamily, Qualifier: q, Value: new}}
+	ok, row, err := table.SwapGet(ctx, l.cluster, headsRow, clusterFamily, q, old, cells)
+	if ok && err == nil {
+		h, _ = l.heads(ctx, row) // the caller reads the heads that cannot be decoded, and gets the error
+		return true, new, h, nil
+	}
+	done, now, err = l.SwapHead(ctx, s, old, new)
+	return done, now, nil, err
+}
+
 // swap calls Swap and, if the outcome is unclear, reads the compared column. The first of cells
 // is the new cell of that column. swap also returns true if another caller wrote the same value
 // into that column. Callers that have to exclude this pass a value that nobody else uses.
@@ -267,8 +286,8 @@ func backOff(ctx context.Context, try int) error {
 var ErrTaken = errors.New("journal row taken")
 
 // Begin writes the row of rec if the row is absent. The state in the row is Committed if
-// rec.State is Committed, and otherwise Pending. Commits in a branch are written as Committed,
-// because the branch's cell decides them. After an error the caller must write no cell of the
+// rec.State is Committed, and otherwise Pending. Commits that a cell decides, that of a server or of
+// a branch, are written as Committed. After an error the caller must write no cell of the
 // commit and must not use the revision again.
 func (l *Log) Begin(ctx context.Context, rec *Record) error {
 	state := Pending
@@ -301,14 +320,19 @@ func (l *Log) Chunk(ctx context.Context, r table.Revision, number uint32, rows [
 
 // Decide changes a pending record to Committed or Aborted, and returns the final state,
 // which another server may have decided. It returns None if there is no record. Only the
-// owner of a commit may change it to Committed. After an error the state is unknown.
+// owner of a commit may change it to Committed. After an error the state is unknown. A record with ByCell can only
+// be changed to Aborted, by a caller that knows that its cell will never show it.
 func (l *Log) Decide(ctx context.Context, rec *Record, to State) (State, error) {
 	cells := []table.Cell{{Family: family, Qualifier: stateColumn, Value: rec.state(to)}}
 	// The message was not known when the load began.
 	if rec.Kind == Bulk && to == Committed && len(rec.Message) > 0 {
 		cells = append(cells, table.Cell{Family: family, Qualifier: messageColumn, Value: rec.Message})
 	}
-	_, now, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, rec.state(Pending), cells)
+	old := rec.state(Pending)
+	if rec.ByCell {
+		old = rec.state(Committed)
+	}
+	_, now, err := swap(ctx, l.journal, Key(rec.Revision), family, stateColumn, old, cells)
 	if err != nil {
 		return None, fmt.Errorf("deciding %s: %w", rec.Revision, err)
 	}

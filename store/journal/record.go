@@ -37,8 +37,11 @@ type Record struct {
 	Revision table.Revision
 	State    State
 	Kind     Kind
-	Token    uint64         // chosen by the writer, unique to the attempt
-	Prio     table.Revision // the revision of the first attempt; the smaller priority wins
+	// ByCell is set if the cell of the slot decides the commit: it is committed if the cell shows it. The State is
+	// Committed from the beginning, and Aborted once the commit was rolled back.
+	ByCell bool
+	Token  uint64         // chosen by the writer, unique to the attempt
+	Prio   table.Revision // the revision of the first attempt; the smaller priority wins
 	// IDs are the ids of the things that the commit changed. They are not stored if AllChanged
 	// is set.
 	IDs        []entry.ID
@@ -86,6 +89,7 @@ const (
 	headerSize = 1 + 1 + 1 + 1 + 8
 
 	recordVersion = 1
+	byCellVersion = 2 // of a record with ByCell, which earlier programs must not interpret
 )
 
 // These are the columns of a journal row.
@@ -129,6 +133,9 @@ func parseKey(key []byte) (r table.Revision, chunk []uint32, err error) {
 func (rec *Record) state(s State) []byte {
 	b := make([]byte, 0, headerSize+binary.MaxVarintLen64)
 	b = append(b, recordVersion, byte(s), byte(rec.Kind), 0)
+	if rec.ByCell {
+		b[0] = byCellVersion
+	}
 	if rec.tooMany() {
 		b[3] = 1
 	}
@@ -143,12 +150,12 @@ func (rec *Record) decodeState(b []byte) error {
 	switch {
 	case len(b) == 0:
 		return bad("no state")
-	case b[0] != recordVersion:
+	case b[0] != recordVersion && b[0] != byCellVersion:
 		return fmt.Errorf("journal row of %s has version %d: %w", rec.Revision, b[0], table.ErrNewer)
 	case len(b) <= headerSize:
 		return bad("state cut short")
 	}
-	rec.State, rec.Kind, rec.AllChanged = State(b[1]), Kind(b[2]), b[3] != 0
+	rec.ByCell, rec.State, rec.Kind, rec.AllChanged = b[0] == byCellVersion, State(b[1]), Kind(b[2]), b[3] != 0
 	if rec.State != Pending && rec.State != Committed && rec.State != Aborted {
 		return bad(fmt.Sprintf("unknown state %q", b[1]))
 	}

@@ -53,9 +53,9 @@ func isClosed(raw []byte) bool {
 	return err == nil && (c.State == revision.Closed || c.State == revision.Free)
 }
 
-// resolve aborts the pending commits above the head and the pending commits in Undecided
-// (R1). It removes the cells of these commits, and of those that were aborted before (R2).
-// Commits that are already committed stay committed, and resolve returns their revisions.
+// resolve aborts the commits above the head and in Undecided that are pending, or that the cell
+// decides (R1). It removes the cells of these commits, and of those that were aborted before (R2).
+// Commits that the journal says are committed stay committed, and resolve returns their revisions.
 func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (late []table.Revision, err error) {
 	after := c.Head
 	if len(c.Undecided) > 0 {
@@ -73,7 +73,7 @@ func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (l
 			continue
 		}
 		state := rec.State
-		if state == Pending {
+		if rec.mayAbort() {
 			if state, err = l.Decide(ctx, &rec, Aborted); err != nil {
 				return nil, err
 			}
@@ -87,6 +87,11 @@ func (l *Log) resolve(ctx context.Context, s revision.Slot, c *revision.Cell) (l
 		}
 	}
 	return late, nil
+}
+
+// mayAbort reports whether the commit can be aborted, if its cell does not show it and will never show it.
+func (rec *Record) mayAbort() bool {
+	return rec.State == Pending || rec.State == Committed && rec.ByCell //rule:by-cell
 }
 
 // upTo returns the last revision that an incarnation may have issued. Later revisions
@@ -113,7 +118,7 @@ func (l *Log) CleanUp(ctx context.Context, s revision.Slot, raw []byte) error {
 		if view.Visible(rec.Revision) && rec.State == Committed {
 			continue
 		}
-		if rec.State == Pending {
+		if rec.mayAbort() {
 			if _, err := l.Decide(ctx, &rec, Aborted); err != nil {
 				return err
 			}

@@ -612,6 +612,47 @@ func TestBranchSlow(t *testing.T) {
 	})
 }
 
+// TestMergeThawsAnother merges a branch whose marks conflict with those of another branch that is frozen. The
+// merge must thaw that branch, and not itself.
+func TestMergeThawsAnother(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		ctx := context.Background()
+		b := newBranchTest(t, newMem(), fast)
+		tab := b.db[0].Table("data")
+		other, err := b.db[0].CreateBranch(ctx, "another")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []*Branch{b.branch, other} {
+			if _, err := x.Update(ctx, func(tx *Tx) error {
+				tx.Write(tab, put("row", "p", "v"))
+				tx.Mark(tab, []byte("row"), Mark{Kind: MarkUpdate})
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := b.db[0].commits.(*cluster).writer.Load()
+		c, err := w.readBranch(ctx, other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		frozen := c.cell
+		frozen.State = revision.Frozen
+		if _, err := c.swap(ctx, frozen); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := b.merge(); err != nil || time.Since(began) > fast.Lease/2 {
+			t.Errorf("merged in %v: %v", time.Since(began), err)
+		}
+		if c, err = w.readBranch(ctx, other); err != nil || c.cell.State != revision.Open {
+			t.Errorf("the other branch is %s: %v", c.cell.State, err)
+		}
+	})
+}
+
 // TestTouchedWithBranches checks what caches learn of commits while a branch is open, and that
 // the commits of the trunk, of a branch and of merges share nothing without a lock (make race).
 func TestTouchedWithBranches(t *testing.T) {

@@ -170,6 +170,12 @@ func (e *cluster) refresh(ctx context.Context, w *writer) error {
 		e.poll.failed()
 		return unanswered(ctx, err)
 	}
+	e.take(limited, h, w, before)
+	return nil
+}
+
+// take shows the state of the heads h, which were read after the time before. For w see refresh.
+func (e *cluster) take(ctx context.Context, h *journal.Heads, w *writer, before time.Duration) {
 	e.others.look(h)
 	if w != nil {
 		// Ids respect causality: every later id is above all revisions that the state
@@ -178,11 +184,10 @@ func (e *cluster) refresh(ctx context.Context, w *writer) error {
 	}
 	changed := false
 	if e.heads == nil || !h.Same(e.heads) {
-		changed = e.advance(limited, h, w)
+		changed = e.advance(ctx, h, w)
 	}
 	e.read.Store(int64(before))
 	e.poll.done(changed)
-	return nil
 }
 
 // advance shows the state of newer heads. It reports whether the state has new commits of

@@ -21,8 +21,8 @@ import (
 const applySize = 1024
 
 // commit makes a transaction durable and shows it. The steps are: commit writes the journal
-// row, writes the cells with their marks, reads the marks of other commits, writes the
-// decision, and publishes the head. Each of these steps is acknowledged before the next begins
+// row, writes the cells with their marks and reads the marks of other commits, and publishes
+// the head, which decides the commit. Each of these steps is acknowledged before the next begins
 // ("Commit" in transactions.md). Conflicts between transactions of this server are found in
 // memory before the first step.
 func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict, error) {
@@ -39,19 +39,21 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 		return 0, met, err
 	}
 	p.rec.Message, p.rec.Prio = tx.message, tx.prio
+	p.rec.ByCell, p.rec.State = true, journal.Committed
 	// A client that stops waiting must not leave half a commit: from here on the commit
 	// runs until it is decided or the lease ends.
 	ctx = context.WithoutCancel(ctx)
 	if err := w.begin(ctx, p, writes); err != nil { //rule:journal-first
+		p.dirty = true //rule:row-late
 		w.finalise(p, journal.Aborted)
 		w.resolver.abort(ctx, p)
 		return 0, nil, fmt.Errorf("commit: %w", err)
 	}
-	if err := w.apply(ctx, p, writes); err != nil { //rule:marks-first
-		w.rollBack(ctx, p)
-		return 0, nil, fmt.Errorf("commit: %w", err)
+	others, err := w.applyTo(ctx, p, writes, tx)
+	if err == nil {
+		met, err = w.meetOthers(ctx, p, others) //rule:read-back
 	}
-	if met, err := w.meetOthers(ctx, tx, p); met != nil || err != nil { //rule:read-back
+	if met != nil || err != nil {
 		w.rollBack(ctx, p)
 		if err != nil {
 			err = fmt.Errorf("commit: %w", err)
@@ -62,8 +64,16 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 		return 0, met, err
 	}
 	tx.prepared = time.Now()
-	return p.rec.Revision, nil, w.awaitShown(p)
+	err = w.awaitShown(p)
+	if errors.Is(err, errTakenBack) { //rule:taken-back
+		w.rollBack(ctx, p)
+		return 0, &conflict{}, nil
+	}
+	return p.rec.Revision, nil, err
 }
+
+// errTakenBack: another server made the commit void.
+var errTakenBack = errors.New("the commit was taken back")
 
 // allocate returns a conflict with another transaction of this server, if there is one.
 // Otherwise it allocates the revision.
@@ -100,7 +110,7 @@ func (w *writer) newCommit(rec *journal.Record) (*pendingCommit, error) {
 		return nil, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
 	}
 	rec.Revision, rec.Token, rec.Prio = r, w.e.db.o.random(), r
-	p := &pendingCommit{rec: rec, started: time.Now(), state: journal.Pending, shown: make(chan struct{})}
+	p := &pendingCommit{rec: rec, started: time.Now(), state: journal.Pending, shown: make(chan struct{}), taken: make(chan struct{})}
 	w.pending = append(w.pending, p)
 	return p, nil
 }
@@ -151,28 +161,71 @@ func unanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// apply writes the cells. It writes the tables in parallel.
+// apply writes the cells.
 func (w *writer) apply(ctx context.Context, p *pendingCommit, writes []table.Write) error {
+	_, err := w.applyTo(ctx, p, writes, &Tx{})
+	return err
+}
+
+// applyTo writes the cells, the tables in parallel. It also reads the rows that tx marks, each after it was
+// written, and returns the sorted revisions of the commits whose marks conflict with those of tx.
+func (w *writer) applyTo(ctx context.Context, p *pendingCommit, writes []table.Write, tx *Tx) (met []table.Revision, err error) {
 	p.dirty = true
+	marks := tx.marksByRow()
+	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	for _, x := range writes {
 		g.Go(func() error {
-			t := w.e.db.store.Table(x.Table)
+			t, marked := w.e.db.store.Table(x.Table), marks[x.Table]
 			for part := range slices.Chunk(x.Mutations, applySize) {
-				if err := w.applyPart(ctx, t, p.rec.Revision, part); err != nil {
+				found, err := w.applyMarked(ctx, t, p.rec.Revision, part, tx, marked)
+				if err != nil {
 					return err
 				}
+				mu.Lock()
+				met = append(met, found...)
+				mu.Unlock()
 			}
 			return nil
 		})
 	}
-	return g.Wait()
+	err = g.Wait()
+	slices.Sort(met)
+	return slices.Compact(met), err
 }
 
-// applyPart applies mutations. It retries once after table.ErrUnavailable. That is safe
-// because Apply can be repeated.
+// applyMarked applies mutations, and returns the revisions of the commits whose marks in these rows
+// conflict with those of tx.
+func (w *writer) applyMarked(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation, tx *Tx, marks map[string][]Mark) ([]table.Revision, error) {
+	var keys [][]byte
+	for i := range ms {
+		if len(marks[string(ms[i].Row)]) > 0 {
+			keys = append(keys, ms[i].Row)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, w.applyPart(ctx, t, r, ms)
+	}
+	var rows []table.Row
+	after := tx.snapshot.Low() //rule:low-water
+	err := w.twice(ctx, func(ctx context.Context) (err error) {
+		rows, err = table.ApplyVersions(ctx, t, r, ms, keys, table.MarkFamily, after) //rule:marks-first
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tx.conflicting(rows, marks, r)
+}
+
+// applyPart applies mutations.
 func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation) error {
-	do := func(ctx context.Context) error { return t.Apply(ctx, r, ms) }
+	return w.twice(ctx, func(ctx context.Context) error { return t.Apply(ctx, r, ms) })
+}
+
+// twice makes a step, and once more after table.ErrUnavailable. That is safe for a step that can be
+// repeated, such as Apply.
+func (w *writer) twice(ctx context.Context, do func(context.Context) error) error {
 	err := w.step(ctx, do)
 	if errors.Is(err, table.ErrUnavailable) && ctx.Err() == nil {
 		err = w.step(ctx, do)
@@ -180,13 +233,17 @@ func (w *writer) applyPart(ctx context.Context, t table.Table, r table.Revision,
 	return err
 }
 
-// decide makes the commit final. If another server has aborted the commit, decide returns
-// a conflict. If the store's answer is lost, decide returns ErrUnknown and the resolver
+// decide makes the commit final or, if the cell decides the commit, ready to be published. If another server has aborted
+// the commit, decide returns a conflict. If the store's answer is lost, decide returns ErrUnknown and the resolver
 // finds out the outcome in the background.
 func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error) {
 	if err := w.alive(); err != nil {
 		w.resolver.later(p) // no decision was sent, so the commit can only be aborted
 		return nil, fmt.Errorf("commit: %w", err)
+	}
+	if p.rec.ByCell {
+		w.finalise(p, journal.Committed)
+		return nil, nil
 	}
 	var state journal.State
 	err := w.step(ctx, func(ctx context.Context) (err error) {
@@ -197,7 +254,7 @@ func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error
 	case err != nil:
 		w.resolver.later(p)
 		return nil, fmt.Errorf("%w: deciding it: %w", ErrUnknown, err)
-	case state != journal.Committed: //rule:taken-back
+	case state != journal.Committed:
 		w.rollBack(ctx, p)
 		return &conflict{}, nil
 	}
@@ -206,11 +263,13 @@ func (w *writer) decide(ctx context.Context, p *pendingCommit) (*conflict, error
 }
 
 // awaitShown returns nil when every later snapshot shows the commit. If the slot is lost
-// before, it returns ErrUnknown.
+// before, it returns ErrUnknown, and if another server took the commit back, errTakenBack.
 func (w *writer) awaitShown(p *pendingCommit) error {
 	select {
 	case <-p.shown:
 		return nil
+	case <-p.taken:
+		return errTakenBack
 	case <-w.lost:
 	}
 	select {
@@ -225,7 +284,9 @@ func (w *writer) awaitShown(p *pendingCommit) error {
 // cell.
 func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	w.mu.Lock()
-	p.state = s
+	if p.state = s; s == journal.Committed && p.isTaken() {
+		p.state = journal.Pending
+	}
 	if s == journal.Aborted {
 		w.recent.abort(p.marks)
 		if p.dirty { //rule:void-stays

@@ -1,15 +1,11 @@
 package txn
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/store/pause"
@@ -64,18 +60,14 @@ func parseMark(c *table.Cell) (Mark, error) {
 	return m, nil
 }
 
-// meetOthers is called after a commit has written its marks. It reads the marks of other
-// commits on the same rows, and resolves the conflicts that it finds (steps 4 and 5 in
-// transactions.md, "Commit"). An incompatible mark is a conflict if the transaction's snapshot does not
-// show it. Of two commits that do not see each other, the commit that reads the marks
-// later finds the marks of the other commit.
-func (w *writer) meetOthers(ctx context.Context, tx *Tx, p *pendingCommit) (*conflict, error) {
-	if len(tx.markRows) == 0 {
+// meetOthers is called after a commit has written its marks and then read the marks of other commits on the
+// same rows. It resolves the conflicts that were found (steps 4 and 5 in transactions.md, "Commit"): met has
+// the revisions of the commits with incompatible marks that the transaction's snapshot does not show. Of two
+// commits that do not see each other, the commit that reads the marks in a row later finds the marks of the
+// other commit.
+func (w *writer) meetOthers(ctx context.Context, p *pendingCommit, met []table.Revision) (*conflict, error) {
+	if len(met) == 0 {
 		return nil, nil
-	}
-	met, err := w.conflicting(ctx, tx, p.rec.Revision)
-	if err != nil || len(met) == 0 {
-		return nil, err
 	}
 	heads, err := w.readHeads(ctx)
 	if err != nil {
@@ -89,10 +81,9 @@ func (w *writer) meetOthers(ctx context.Context, tx *Tx, p *pendingCommit) (*con
 	return nil, nil
 }
 
-// conflicting returns the sorted revisions of the commits whose marks conflict with the
-// marks of a transaction.
-func (w *writer) conflicting(ctx context.Context, tx *Tx, own table.Revision) ([]table.Revision, error) {
-	tables := map[string]map[string][]Mark{} // the transaction's marks by table and row
+// marksByRow returns the transaction's marks by table and row.
+func (tx *Tx) marksByRow() map[string]map[string][]Mark {
+	tables := map[string]map[string][]Mark{}
 	for _, m := range tx.markRows {
 		rows := tables[m.table]
 		if rows == nil {
@@ -101,54 +92,24 @@ func (w *writer) conflicting(ctx context.Context, tx *Tx, own table.Revision) ([
 		}
 		rows[string(m.row)] = append(rows[string(m.row)], m.mark)
 	}
-	var mu sync.Mutex
-	var met []table.Revision
-	g, ctx := errgroup.WithContext(ctx)
-	for name, rows := range tables {
-		g.Go(func() error {
-			found, err := w.conflictingIn(ctx, name, rows, tx, own)
-			mu.Lock()
-			defer mu.Unlock()
-			met = append(met, found...)
-			return err
-		})
-	}
-	err := g.Wait()
-	slices.Sort(met)
-	return slices.Compact(met), err
+	return tables
 }
 
-func (w *writer) conflictingIn(ctx context.Context, name string, marks map[string][]Mark, tx *Tx, own table.Revision) (met []table.Revision, err error) {
-	t, ok := w.e.db.store.Table(name).(table.Versioner)
-	if !ok {
-		return nil, fmt.Errorf("table %s of %s cannot be read version by version", name, w.e.db.store)
-	}
-	keys := make([][]byte, 0, len(marks))
-	for k := range marks {
-		keys = append(keys, []byte(k))
-	}
-	slices.SortFunc(keys, bytes.Compare)
-	for part := range slices.Chunk(keys, applySize) {
-		var rows []table.Row
-		if err := w.step(ctx, func(ctx context.Context) (err error) {
-			rows, err = t.Versions(ctx, part, table.MarkFamily, tx.snapshot.Low()) //rule:low-water
-			return err
-		}); err != nil {
-			return nil, fmt.Errorf("reading the marks of others in %s: %w", name, err)
-		}
-		for _, row := range rows {
-			for i := range row.Cells { //rule:all-versions
-				c := &row.Cells[i]
-				if tx.isMine(c.Revision, own) || tx.snapshot.Visible(c.Revision) { //rule:unseen
-					continue
-				}
-				theirs, err := parseMark(c)
-				if err != nil {
-					return nil, err
-				}
-				if slices.ContainsFunc(marks[string(row.Key)], theirs.conflicts) {
-					met = append(met, c.Revision)
-				}
+// conflicting returns the revisions of the commits whose marks conflict with the transaction's marks in some
+// rows. The parameter own is the revision of the transaction's commit.
+func (tx *Tx) conflicting(rows []table.Row, marks map[string][]Mark, own table.Revision) (met []table.Revision, err error) {
+	for _, row := range rows {
+		for i := range row.Cells { //rule:all-versions
+			c := &row.Cells[i]
+			if tx.isMine(c.Revision, own) || tx.snapshot.Visible(c.Revision) { //rule:unseen
+				continue
+			}
+			theirs, err := parseMark(c)
+			if err != nil {
+				return nil, err
+			}
+			if slices.ContainsFunc(marks[string(row.Key)], theirs.conflicts) {
+				met = append(met, c.Revision)
 			}
 		}
 	}
@@ -169,7 +130,7 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 		case heads.Void(r):
 			return nil, nil
 		case heads.Visible(r):
-			return &conflict{revision: r}, nil
+			return &conflict{revision: r}, nil //rule:committed-first
 		}
 		var other journal.Record
 		if err := w.step(ctx, func(ctx context.Context) (err error) {
@@ -181,10 +142,21 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 		switch {
 		case other.State == journal.Aborted:
 			return nil, nil
-		case other.State == journal.Committed:
-			return &conflict{revision: r}, nil //rule:committed-first
-		case other.State == journal.Pending && goesFirst(&other, own):
+		case other.ByCell && goesFirst(&other, own):
 			return &conflict{revision: r, undecided: true}, nil //rule:one-gives-way
+		case other.ByCell:
+			done, err := w.takeBack(ctx, heads, r)
+			if err != nil || done {
+				return nil, err
+			}
+			if heads, err = w.readHeads(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		case other.State == journal.Committed:
+			return &conflict{revision: r}, nil
+		case other.State == journal.Pending && goesFirst(&other, own):
+			return &conflict{revision: r, undecided: true}, nil
 		}
 		// This commit has priority, or the other commit has no journal row: abort the other
 		// commit. Without a journal row its cells are leftovers, and Forbid prevents that
@@ -201,6 +173,24 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 			return nil, err
 		}
 	}
+}
+
+// takeBack makes another server's commit void in the cell of that server. The heads do not show the commit. takeBack
+// reports whether the commit is void: it is not if the cell has changed, because the cell may show the commit now.
+func (w *writer) takeBack(ctx context.Context, heads *journal.Heads, r table.Revision) (done bool, err error) {
+	slot := revision.SlotOf(r)
+	c := heads.Cell(slot)
+	if c.State != revision.Open { // its holder can publish nothing any more
+		return true, nil
+	}
+	i, _ := slices.BinarySearch(c.Void, r)
+	c.Void = slices.Insert(slices.Clone(c.Void), i, r)
+	c.Sequence++
+	err = w.step(ctx, func(ctx context.Context) error {
+		done, _, err = w.e.db.log.SwapHead(ctx, slot, heads.Raw(slot), c.Append(nil)) //rule:takes-back
+		return err
+	})
+	return done, err
 }
 
 // meetBranch does what resolveConflict does, for a mark of a commit in a branch. The

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
@@ -87,4 +88,42 @@ func TestLateCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestLateRow makes the journal row of a commit arrive after the commit was given up. The row says that the
+// commit is committed, so the row must be aborted when the commit is no exception any more.
+func TestLateRow(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		ctx := context.Background()
+		db := open(t, newMem(), fast)
+		w := db.commits.(*cluster).writer.Load()
+		w.mu.Lock()
+		p, err := w.newCommit(&journal.Record{State: journal.Committed, ByCell: true})
+		w.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.dirty = true
+		w.finalise(p, journal.Aborted)
+		if err := db.log.Begin(ctx, p.rec); err != nil {
+			t.Fatal(err)
+		}
+		for r := p.rec.Revision; ; time.Sleep(fast.InFlight) {
+			write(t, db, "x", "p", "1") // publishes
+			s := db.Snapshot()
+			visible := s.Visible(r)
+			s.Close()
+			rec, err := db.log.State(ctx, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if visible && rec.State == journal.Committed {
+				t.Fatal("a commit that was given up is shown, and the journal says that it is committed")
+			}
+			if visible {
+				break
+			}
+		}
+	})
 }

@@ -394,7 +394,8 @@ func (x *mergeCheck) decided(ctx context.Context, heads *journal.Heads, r table.
 		}
 		return err
 	})
-	return rec.State == journal.Committed || rec.State == journal.Aborted, rec.State == journal.Committed, err
+	stands = rec.State == journal.Committed && !rec.ByCell // if the cell decides, the heads will tell
+	return stands || rec.State == journal.Aborted, stands, err
 }
 
 // otherBranch does what the method decided does, for a commit in another branch that is not
@@ -412,6 +413,6 @@ func (x *mergeCheck) otherBranch(ctx context.Context, heads *journal.Heads, r ta
 	case c.cell.State != revision.Frozen || x.dry:
 		return true, false, nil
 	}
-	decided, err = x.c.reopen(ctx)
+	decided, err = c.reopen(ctx)
 	return decided, false, err
 }

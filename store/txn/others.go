@@ -66,7 +66,7 @@ func (o *others) recoverSilent() {
 	})
 }
 
-// startCleanUp erases old aborted commits a second time, and frees the closed slots of
+// startCleanUp rolls old aborted commits back a second time, and frees the closed slots of
 // former holders. It does so in the background, once Options.InFlight has passed and no
 // late write can still arrive.
 func (o *others) startCleanUp(w *writer) {
@@ -101,7 +101,7 @@ func (w *writer) cleanUp(heads *journal.Heads, slots []revision.Slot, old []abor
 		if ctx.Err() != nil {
 			return
 		}
-		if err := w.e.db.log.Erase(ctx, v.rec); err != nil {
+		if err := w.e.db.log.Rollback(ctx, v.rec); err != nil {
 			w.e.db.o.Log.Warn("cleaning up", "revision", v.rec.Revision.String(), "error", err)
 			continue
 		}

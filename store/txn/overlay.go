@@ -13,7 +13,7 @@ import (
 func (tx *Tx) Get(ctx context.Context, t table.Table, row []byte, sel table.Select) (table.Row, error) {
 	w := tx.written(t, row)
 	if w == nil {
-		return tx.snapshot.Get(ctx, t, row, sel)
+		return tx.get(ctx, t, row, sel)
 	}
 	base := table.Row{Key: row}
 	if !w.deleted {
@@ -27,6 +27,10 @@ func (tx *Tx) Get(ctx context.Context, t table.Table, row []byte, sel table.Sele
 
 // GetMany implements Reader.
 func (tx *Tx) GetMany(ctx context.Context, t table.Table, rows [][]byte, sel table.Select) ([]table.Row, error) {
+	if len(rows) == 1 {
+		row, err := tx.Get(ctx, t, rows[0], sel)
+		return []table.Row{row}, err
+	}
 	if tx.writes[t.Name()] == nil {
 		return tx.snapshot.GetMany(ctx, t, rows, sel)
 	}
@@ -61,7 +65,7 @@ func (tx *Tx) GetMany(ctx context.Context, t table.Table, rows [][]byte, sel tab
 func (tx *Tx) Scan(ctx context.Context, t table.Table, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
 	keys := tx.between(t, r)
 	if len(keys) == 0 {
-		return tx.snapshot.Scan(ctx, t, r, sel)
+		return tx.scan(ctx, t, r, sel)
 	}
 	if sel.Reverse {
 		slices.Reverse(keys)

@@ -74,13 +74,9 @@ func (h *reservation) place(ctx context.Context, marks []markRow) (*conflict, er
 	if err := w.begin(ctx, p, writes); err != nil {
 		return nil, err
 	}
-	if err := w.apply(ctx, p, writes); err != nil {
-		return nil, err
-	}
 	s := w.e.db.Snapshot()
 	defer s.Close()
-	tx := &Tx{db: w.e.db, snapshot: s, markRows: marks}
-	met, err := w.conflicting(ctx, tx, p.rec.Revision)
+	met, err := w.applyTo(ctx, p, writes, &Tx{db: w.e.db, snapshot: s, markRows: marks})
 	if err != nil || len(met) == 0 {
 		return nil, err
 	}

@@ -39,16 +39,13 @@ return done, err`}
 // rules are the rules without which the simulation must fail.
 var rules = []rule{
 	{"the journal's row comes before any cell", []edit{{"journal-first", "if err := errors.Join(w.apply(ctx, p, writes), w.begin(ctx, p, writes)); err != nil {"}}},
-	{"marks of others are read back", []edit{{"read-back", "if met, err := w.meetOthers(ctx, &Tx{}, p); met != nil || err != nil {"}}},
+	{"marks of others are read back", []edit{{"read-back", "met, err = w.meetOthers(ctx, p, others[:0])"}}},
 	{"a conflict is what the snapshot does not show, not what is new", []edit{{"unseen", "if tx.isMine(c.Revision, own) || c.Revision < own {"}}},
-	{"marks are read down to the low-water mark", []edit{{"low-water", "rows, err = t.Versions(ctx, part, table.MarkFamily, tx.snapshot.Max())"}}},
+	{"marks are read down to the low-water mark", []edit{{"low-water", "after := tx.snapshot.Max()"}}},
 	{"all versions of a mark are read back", []edit{{"all-versions", "for i := range row.Cells[:min(1, len(row.Cells))] {"}}},
-	{"marks are read when the own ones are there", []edit{{"marks-first", `if met, err := w.meetOthers(ctx, tx, p); met != nil || err != nil {
-w.rollBack(ctx, p)
-return 0, met, err
-}
-tx.markRows = nil
-$line`}}},
+	{"the marks in a row are read when the own one is there", []edit{{"marks-first", `if rows, err = t.(table.Versioner).Versions(ctx, keys, table.MarkFamily, after); err == nil {
+err = t.Apply(ctx, r, ms)
+}`}}},
 	{"of two that conflict one gives way", []edit{{"one-gives-way", "return nil, nil"}}},
 	{"what was committed first is not passed over", []edit{{"committed-first", "return nil, nil"}}},
 	{"a fast clock stops its owner", []edit{{"fast-clock", "return time.Unix(0, zero).Add(time.Since(c.start) + c.o.Drift), zero < 0"}}},
@@ -63,7 +60,19 @@ return false, nil, nil
 }
 $line`}}},
 	{"after an error the cell is read", []edit{{"after-error", "if ok || err != nil {"}}},
-	{"a commit taken back is not a commit", []edit{{"taken-back", "case state == journal.None:"}}},
+	{"a commit taken back is not a commit", []edit{{"taken-back", "if err = nil; false {"}}},
+	{"who takes a commit back compares the cell", []edit{{"takes-back", `if heads, err = w.e.db.log.Heads(ctx); err != nil {
+return err
+}
+c = heads.Cell(slot)
+c.Void = append(slices.Clone(c.Void), r)
+slices.Sort(c.Void)
+c.Void = slices.Compact(c.Void)
+c.Sequence++
+$line`}}},
+	{"what was taken back is an exception while its server goes on", []edit{{"taken-stays", ""}}},
+	{"recovery does not take the journal's word where the cell decides", []edit{{"by-cell", "return rec.State == Pending"}}},
+	{"a commit whose row may arrive late is an exception", []edit{{"row-late", ""}}},
 	{"a server without its slot acknowledges nothing", []edit{{"without-slot", "return nil"}}},
 	{"R3: a closed cell keeps its exceptions", []edit{{"R3-exceptions", "return Archive{c.First, c.Head, c.Merge, c.Void, nil, c.Late}"}}},
 	{"R4: the journal is read again before the slot is free", []edit{{"R4-scan", "for rec, err := range l.Scan(ctx, s, c.Head, c.Head) {"}}},
@@ -81,10 +90,7 @@ $line`}}},
 	{"R0: who recovers fences", []edit{{"R0", `$line
 c.State = revision.Recovering
 } else if c.State == revision.Open {`}, closingCompares}},
-	{"a server whose cell was taken does not publish", []edit{{"taken-cell", `done, now, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw)
-if err == nil && !done {
-done, _, err = w.e.db.log.SwapHead(ctx, w.slot, now, raw)
-}`}, publishingEnds}},
+	{"a server whose cell was taken does not publish", []edit{{"taken-cell", `case func() bool { w.raw = now; return true }():`}, publishingEnds}},
 	{"R3: the head is not raised to what was committed", []edit{{"R3-head", `c.State = revision.Closed
 for _, r := range late {
 c.Head = max(c.Head, r)

@@ -122,9 +122,9 @@ func (o *oracle) swapped(t simTable, row, q, old []byte, cells []table.Cell) {
 func (o *oracle) decided(by *node, r table.Revision, old, now []byte) {
 	c := o.commit(r)
 	to := journal.State(now[1])
-	staged := revision.SlotOf(r).IsBranch()
+	byCell := now[0] == 2 // see journal.Record.ByCell
 	switch {
-	case old == nil && staged == (to == journal.Committed):
+	case old == nil && (byCell || revision.SlotOf(r).IsBranch()) == (to == journal.Committed):
 		if to == journal.Aborted {
 			break
 		}
@@ -141,6 +141,7 @@ func (o *oracle) decided(by *node, r table.Revision, old, now []byte) {
 		}
 	case old == nil:
 		o.breaks("I2: %s begins as %c", r, to)
+	case byCell && c.state == journal.Committed && to == journal.Aborted && !o.heads.Visible(r):
 	case c.state != journal.Pending:
 		o.breaks("I2: %s goes from %c to %c", r, c.state, to)
 	case to == journal.Committed && by != c.owner:

@@ -167,7 +167,7 @@ func (o *oracle) collected(name string, k *table.Keep) {
 			// Reads of a pinned snapshot report the loss themselves.
 			case s.low < horizon && !s.pinned:
 				o.breaks("I8: history goes up to %s and %s reads the state at %s", horizon, d.name, s.max)
-			case s.low < marks && s.ordinal != 0:
+			case s.low < marks && s.ordinal != 0 && o.misses(s, marks):
 				o.breaks("I8: marks go up to %s and %s uses the state at %s", marks, d.name, s.low)
 			}
 		}
@@ -189,6 +189,17 @@ func (o *oracle) collected(name string, k *table.Keep) {
 			o.breaks("I8: history goes up to %s without the checkpoint at %s", horizon, c.Revision)
 		}
 	}
+}
+
+// misses reports whether a state lacks a commit up to r. The first state of a server that claimed a slot slowly may
+// have a low-water mark below marks that were removed before, but it shows the commits of these marks.
+func (o *oracle) misses(s *Snapshot, r table.Revision) bool {
+	for _, c := range o.commits {
+		if c.r <= r && c.state != journal.Aborted && !c.void && !s.Visible(c.r) {
+			return true
+		}
+	}
+	return false
 }
 
 // holders returns the servers that hold a slot and have not crashed.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -57,6 +59,7 @@ const (
 	opening // changes a branch's cell to Open
 	ending  // records that a branch was merged
 	renaming
+	takingBack // makes another server's commit void in the cell of that server
 	stepCount
 )
 
@@ -64,7 +67,7 @@ var stepNames = [...]string{
 	"client", "read heads", "read cell", "read archives", "claim", "publish", "renew", "fence", "close", "free", "archive", "ask time",
 	"begin", "commit", "abort", "forbid", "read state", "scan journal", "scan lists", "read", "scan", "read marks", "write", "erase",
 	"raise horizon", "read kept", "keep moment", "note collected", "collect", "list rows", "forget commits",
-	"make branch", "reserve", "freeze", "name merge", "open branch", "end merge", "rename",
+	"make branch", "reserve", "freeze", "name merge", "open branch", "end merge", "rename", "take back",
 }
 
 func (s step) String() string { return stepNames[s] }
@@ -86,7 +89,7 @@ var (
 		raisingFloor: swapFault, readKept: anyCall, keepingMoment: swapFault, notingCollected: swapFault,
 		collecting: setFault, listingRows: scanFault, forgetting: setFault,
 		makingBranch: swapFault, reserving: swapFault, freezing: swapFault, naming: swapFault, opening: swapFault, ending: swapFault,
-		renaming: swapFault,
+		renaming: swapFault, takingBack: swapFault,
 	}
 )
 
@@ -98,7 +101,7 @@ var weights = func() (w [stepCount]float64) {
 	for _, s := range []step{readCell, readArchive, renewingLease, fencing, closing, freeing, archival, aborting, eraseCells, scanLists} {
 		w[s] = 4
 	}
-	for _, s := range []step{makingBranch, reserving, freezing, naming, opening, ending, renaming, forbidding} {
+	for _, s := range []step{makingBranch, reserving, freezing, naming, opening, ending, renaming, forbidding, takingBack} {
 		w[s] = 8
 	}
 	for _, s := range []step{raisingFloor, keepingMoment, notingCollected, collecting, listingRows, forgetting} {
@@ -125,7 +128,7 @@ type simTable struct {
 	node *node
 }
 
-var _ table.Versioner = simTable{}
+var _ table.Pairer = simTable{}
 
 func (t simTable) Name() string { return t.name }
 
@@ -235,8 +238,12 @@ func (t simTable) Scan(ctx context.Context, r table.Range, s table.Select) iter.
 func idOf(r table.Revision) []byte { return binary.BigEndian.AppendUint64(nil, uint64(r)) }
 
 func (t simTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
+	return t.apply(ctx, r, idOf(r), ms)
+}
+
+func (t simTable) apply(ctx context.Context, r table.Revision, key []byte, ms []table.Mutation) error {
 	var failed error
-	err := t.send(ctx, writeCells, idOf(r), len(ms), func(part int) string {
+	err := t.send(ctx, writeCells, key, len(ms), func(part int) string {
 		failed = t.t.Apply(context.Background(), r, ms[:part])
 		t.node.net.oracle.applied(t, r, ms[:part])
 		return strconv.Itoa(part)
@@ -245,6 +252,37 @@ func (t simTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutati
 		err = failed
 	}
 	return err
+}
+
+// ApplyVersions writes and reads each row by itself, so that the rows are done in any order. This includes what
+// one round trip can do.
+func (t simTable) ApplyVersions(ctx context.Context, r table.Revision, ms []table.Mutation, rows [][]byte, f table.Family, after table.Revision) ([]table.Row, error) {
+	read := make([]table.Row, len(ms))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, m := range ms {
+		g.Go(func() error {
+			if err := t.apply(ctx, r, slices.Concat(idOf(r), m.Row), ms[i:i+1]); err != nil {
+				return err
+			}
+			got, err := t.Versions(ctx, [][]byte{m.Row}, f, after)
+			if err == nil {
+				read[i] = got[0]
+			}
+			return err
+		})
+	}
+	err := g.Wait()
+	return slices.DeleteFunc(read, func(row table.Row) bool {
+		return !slices.ContainsFunc(rows, func(k []byte) bool { return bytes.Equal(k, row.Key) })
+	}), err
+}
+
+// SwapGet makes two calls. This includes what one round trip can do.
+func (t simTable) SwapGet(ctx context.Context, row []byte, f table.Family, q, old []byte, cells []table.Cell) (ok bool, got table.Row, err error) {
+	if ok, err = t.Swap(ctx, row, f, q, old, cells); err == nil {
+		got, err = t.Get(ctx, row, table.Select{})
+	}
+	return ok, got, err
 }
 
 func (t simTable) Erase(ctx context.Context, r table.Revision, rows [][]byte) error {
@@ -284,7 +322,7 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 		case len(row) > 10 || journal.State(now[1]) == journal.Pending:
 			return beginning
 		case old == nil && journal.State(now[1]) == journal.Committed:
-			return beginning // in a branch
+			return beginning // a cell decides the commit
 		case journal.State(now[1]) == journal.Committed:
 			return committing
 		case old == nil:
@@ -323,6 +361,8 @@ func (t simTable) swapStep(row, q, old, now []byte) step {
 		return claiming
 	case after.Lease != before.Lease:
 		return renewingLease
+	case t.node.name != after.Owner:
+		return takingBack
 	}
 	return publishingHead
 }

@@ -11,8 +11,8 @@
 //
 // On a store that commits atomic batches (table.Batcher), the cells and the journal row
 // of a commit are one synced batch. On other stores, such as HBase, a commit writes its
-// journal row and its cells, reads the marks of other commits, writes the decision, and
-// publishes the head of its server. Any number of servers can write to such a store, each
+// journal row, writes its cells and reads the marks of other commits, and publishes the
+// head of its server, which decides it. Any number of servers can write to such a store, each
 // in a slot of its own.
 package txn
 

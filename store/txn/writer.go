@@ -64,6 +64,17 @@ type pendingCommit struct {
 	dirty   bool // cells of the commit may have been sent
 	state   journal.State
 	shown   chan struct{}
+	taken   chan struct{} // closed when another server has made the commit void in this server's cell
+}
+
+// isTaken reports whether another server has made the commit void.
+func (p *pendingCommit) isTaken() bool {
+	select {
+	case <-p.taken:
+		return true
+	default:
+		return false
+	}
 }
 
 // An abortedCommit is an aborted commit whose cells may still reach the store.
@@ -196,10 +207,33 @@ func (w *writer) follow(ctx context.Context) error {
 		w.e.db.o.Log.Debug("reading the heads", "error", err)
 		return nil
 	}
-	if !bytes.Equal(w.e.heads.Raw(w.slot), w.raw) {
+	if raw := w.e.heads.Raw(w.slot); !bytes.Equal(raw, w.raw) && !w.adopt(w.cell, raw) {
 		return w.taken()
 	}
 	return nil
+}
+
+// adopt takes over the content of the cell if it is the cell c, in which other servers have made more commits
+// void. Other servers change nothing else in the cell of a living server. adopt reports whether it is c.
+func (w *writer) adopt(c revision.Cell, raw []byte) bool {
+	now, err := revision.DecodeCell(raw)
+	if err != nil {
+		return false
+	}
+	c.Void, c.Sequence = now.Void, now.Sequence
+	if !bytes.Equal(c.Append(nil), raw) {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cell, w.raw = now, raw
+	for _, p := range w.pending {
+		if _, void := slices.BinarySearch(now.Void, p.rec.Revision); void && p.state != journal.Aborted && !p.isTaken() {
+			p.state = journal.Pending
+			close(p.taken)
+		}
+	}
+	return true
 }
 
 func (w *writer) taken() error {
@@ -211,29 +245,46 @@ func (w *writer) taken() error {
 // hold back the head. publish returns an error if the slot is lost, or if the store has not
 // answered by the end of the lease.
 func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration, err error) {
-	next, blocked := w.choose(renew)
-	if !renew && next.Head == w.cell.Head && next.Config == w.cell.Config && slices.Equal(next.Undecided, w.cell.Undecided) {
-		return blocked, nil
-	}
 	until := w.e.start.Add(time.Duration(w.renewed.Load()) + w.e.db.o.Lease) //rule:publishing-ends
 	// The swap is not canceled when the engine closes: release cannot swap a cell whose
 	// content is unknown.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer cancel()
-	sent := time.Since(w.e.start)
-	raw := next.Append(nil)
-	// SwapHead repeats the swap with the same bytes until it knows the outcome. A
-	// repetition that reaches the store late fails, because the cell has changed.
-	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw) //rule:taken-cell
-	if err != nil {
-		return 0, err
+	var sent time.Duration
+	var heads *journal.Heads
+	for done := false; !done; {
+		var next revision.Cell
+		if next, blocked = w.choose(renew); !renew && next.Head == w.cell.Head && next.Config == w.cell.Config && slices.Equal(next.Undecided, w.cell.Undecided) {
+			return blocked, nil
+		}
+		sent = time.Since(w.e.start)
+		raw := next.Append(nil)
+		var now []byte
+		// Publish repeats the swap with the same bytes until it knows the outcome. A
+		// repetition that reaches the store late fails, because the cell has changed.
+		done, now, heads, err = w.e.db.log.Publish(ctx, w.slot, w.raw, raw)
+		if err != nil {
+			return 0, err
+		}
+		switch {
+		case done:
+			w.cell, w.raw = next, raw
+		case w.adopt(next, now): // it was published, and changed since
+			done = true
+		case w.adopt(w.cell, now): //rule:taken-cell
+			continue
+		default:
+			return 0, w.taken()
+		}
+		w.renewed.Store(int64(sent))
+		w.clock.SetLimit(next.Limit)
 	}
-	if !done {
-		return 0, w.taken()
+	if heads != nil {
+		w.e.poll.begun = sent
+		w.e.take(ctx, heads, w, sent)
+		w.e.clock.measure(heads.Written(w.slot), sent)
+		return blocked, nil
 	}
-	w.cell, w.raw = next, raw
-	w.renewed.Store(int64(sent))
-	w.clock.SetLimit(next.Limit)
 	for try := 0; ; try++ {
 		if err = w.e.refresh(ctx, w); err == nil {
 			w.e.clock.measure(w.e.heads.Written(w.slot), sent)
@@ -259,8 +310,13 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	next.Sequence++ //rule:cell-bytes
 	next.Void, next.Undecided = nil, nil
 	for _, p := range w.pending {
+		if p.state == journal.Pending && p.isTaken() {
+			next.Void = append(next.Void, p.rec.Revision) //rule:taken-stays
+		}
+	}
+	for _, p := range w.pending {
 		r := p.rec.Revision
-		if p.state == journal.Pending {
+		if p.state == journal.Pending && !p.isTaken() {
 			if age := time.Since(p.started); age < grace && r > next.Head {
 				blocked = grace - age
 				break
@@ -272,6 +328,7 @@ func (w *writer) choose(renew bool) (next revision.Cell, blocked time.Duration) 
 	for _, v := range w.aborted {
 		next.Void = append(next.Void, v.rec.Revision)
 	}
+	slices.Sort(next.Void)
 	next.Oldest, next.Horizon, next.Config = w.e.db.Oldest(), w.e.db.Horizon(), w.stepIn(&next)
 	if renew {
 		next.Lease++
@@ -313,8 +370,8 @@ func (w *writer) nowShown(h *journal.Heads, n uint64) (shown []*pendingCommit) {
 }
 
 // giveUp ends the incarnation. Callers that wait for their commits to be shown return
-// ErrUnknown. When this server or another one recovers the slot, those of the commits that are
-// committed in the journal become visible.
+// ErrUnknown. The last publishing may have shown their commits. When this server or another one
+// recovers the slot, merges and loads that are committed in the journal become visible.
 func (w *writer) giveUp(cause error) {
 	w.e.db.o.Log.Warn("this server lost its slot", "slot", w.slot, "error", cause)
 	w.fenced.Store(true)
@@ -336,13 +393,21 @@ func (w *writer) signal() {
 func (w *writer) release(ctx context.Context) error {
 	w.fenced.Store(true)
 	w.e.writer.CompareAndSwap(w, nil)
-	next, _ := w.choose(false)
-	next.State = revision.Closed
-	next.Limit = w.clock.Last()
-	raw := next.Append(nil)
-	done, _, err := w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw)
-	if err != nil || !done {
-		return err
+	var next revision.Cell
+	var raw []byte
+	for done := false; !done; {
+		next, _ = w.choose(false)
+		next.State = revision.Closed
+		next.Limit = w.clock.Last()
+		raw = next.Append(nil)
+		var now []byte
+		var err error
+		if done, now, err = w.e.db.log.SwapHead(ctx, w.slot, w.raw, raw); err != nil {
+			return err
+		}
+		if !done && !w.adopt(w.cell, now) {
+			return nil
+		}
 	}
 	if len(next.Void)+len(next.Undecided) > 0 {
 		return nil

@@ -7,14 +7,18 @@ import "fmt"
 // while its server continues as if the slot had not been recovered. Puts may land late or
 // twice.
 //
-// One step of a commit is one call of the store. An id is a rank from 1 to 3.
+// The cell of its server decides a commit in byCell: it is committed when the cell shows it. Another server takes
+// it back by making it void in that cell. The journal decides all other commits, as it does merges and loads.
+//
+// One step of a commit is one call of the store, or the part of a call that concerns one row. An id is a rank from 1 to 3.
 
 const commits = 3
 
 type commitT struct {
 	at, snap, conf uint8
-	seen           int8 // the largest id that the commit's snapshot shows
-	unclear        bool // one of the commit's Puts may land later
+	wrote, read    uint8 // rows, as bits
+	seen           int8  // the largest id that the commit's snapshot shows
+	unclear        bool  // one of the commit's Puts may land later
 }
 
 type commitState struct {
@@ -24,6 +28,7 @@ type commitState struct {
 	journal [commits]uint8
 	head    [3]int8
 	a, u, c uint8    // the void, undecided and late commits in a cell: the sets A, U and C of docs/design/transactions.md
+	w       uint8    // commits that another server made void
 	slot    [2]uint8 // states of slots 0 and 1
 	// These arrays have an element for each recoverer: its next step, the commits that it
 	// rolls back, and the commits that it found committed.
@@ -50,10 +55,7 @@ const (
 	begins uint8 = iota
 	allocates
 	journals
-	writes0
-	writes1
-	reads0
-	reads1
+	works // writes each row and then reads it back
 	resolves
 	decides
 	publishes
@@ -66,16 +68,20 @@ const (
 )
 
 type commitModel struct {
-	rows  [commits]uint8 // the rows that each commit writes, as bits
-	rank  [commits]int8  // the id of each commit
-	slots [commits]int
+	byCell uint8          // commits, as bits
+	rows   [commits]uint8 // the rows that each commit writes, as bits
+	rank   [commits]int8  // the id of each commit
+	slots  [commits]int
 	// Each of these flags, if set, allows an event, such as a timeout, in a variant.
 	timeouts, resends, second, both, purges bool
 	// Each of these flags, if set, drops a rule of the protocol.
 	passUndecided, leaveEarly, forgetUnclear, ownHead, idsWithoutC, closeWithoutU, lowWithoutU,
 	sweptAtOnce, sweepOldList, plainPut, noFence, closeOver, sweepOwn, maxWithoutC, raiseHead, forgetResent, purgeToHead bool
-	leavePending, leaveU bool // each drops a rule of step R1 of recovery, if set
-	reach                func(s *commitState) bool
+	// Each of these flags, if set, drops a rule of commits that their cell decides.
+	publishOver, takeShown, takenForgotten, lateByCell bool
+	readFirst                                          bool // drops the rule that a commit writes its mark in a row before it reads the row
+	leavePending, leaveU                               bool // each drops a rule of step R1 of recovery, if set
+	reach                                              func(s *commitState) bool
 }
 
 func (m *commitModel) visible(s *commitState) (v uint8) {
@@ -264,33 +270,50 @@ func (m *commitModel) commit(s commitState, i int, emit Emit[commitState]) {
 			return
 		}
 		s.journal[i] = pending
-		t.at = writes0
-		emit(s, "T%d: journal P", i, 0)
-	case writes0, writes1:
-		m.write(s, i, int(t.at-writes0), emit)
-	case reads0, reads1:
-		k := int(t.at - reads0)
-		if m.rows[i]>>k&1 == 1 {
-			t.conf |= s.cells[k] &^ t.snap &^ b
+		if m.byCell&b != 0 {
+			s.journal[i] = committed
 		}
-		t.at = m.stepAfter(i, t.at, resolves)
-		emit(s, "T%d reads back, it meets %03b", i, int(t.conf))
+		t.at = works
+		emit(s, "T%d: journal P", i, 0)
+	case works:
+		for k := range 2 {
+			switch {
+			case m.rows[i]>>k&1 == 0:
+			case t.wrote>>k&1 == 0:
+				m.write(s, i, k, emit)
+				if m.readFirst && t.read>>k&1 == 0 {
+					m.readBack(s, i, k, emit)
+				}
+			case t.read>>k&1 == 0:
+				m.readBack(s, i, k, emit)
+			}
+		}
 	case resolves:
 		m.resolve(s, i, emit)
 	case decides:
+		if m.byCell&b != 0 {
+			t.at = publishes
+			emit(s, "T%d is ready", i, 0)
+			return
+		}
 		t.at = aborts
 		if s.journal[i] == pending {
 			s.journal[i], t.at = committed, publishes
 		}
 		emit(s, "T%d decides, journal %d (2=C 3=A)", i, int(s.journal[i]))
 	case publishes:
+		if s.w&b != 0 && !m.publishOver {
+			t.at = aborts
+			emit(s, "T%d was taken back", i, 0)
+			return
+		}
 		if v&b != 0 {
 			s.acked |= b
 			t.at = acknowledged
 			emit(s, "T%d is acknowledged", i, 0)
 		}
 	case aborts:
-		if s.journal[i] != committed {
+		if s.journal[i] != committed || m.byCell&b != 0 {
 			s.journal[i] = aborted
 		}
 		t.at = erases0
@@ -324,21 +347,35 @@ func (m *commitModel) stepAfter(i int, step, next uint8) uint8 {
 
 func (m *commitModel) write(s commitState, i, k int, emit Emit[commitState]) {
 	t, b := &s.t[i], uint8(1)<<i
-	if m.rows[i]>>k&1 == 1 {
-		if m.timeouts && i == 0 {
-			n := s
-			n.late[k] |= b
-			n.t[i].unclear, n.t[i].at = true, aborts
-			emit(n, "T%d's Put in row %d times out", i, k)
-		}
-		if m.resends && i == 0 { // the call succeeded, but a copy may still land
-			s.late[k] |= b
-			t.unclear = !m.forgetResent
-		}
-		s.cells[k] |= b
+	if m.timeouts && i == 0 {
+		n := s
+		n.late[k] |= b
+		n.t[i].unclear, n.t[i].at = true, aborts
+		emit(n, "T%d's Put in row %d times out", i, k)
 	}
-	t.at = m.stepAfter(i, t.at, reads0)
+	if m.resends && i == 0 { // the call succeeded, but a copy may still land
+		s.late[k] |= b
+		t.unclear = !m.forgetResent
+	}
+	s.cells[k] |= b
+	t.wrote |= 1 << k
+	m.worked(&s, i)
 	emit(s, "T%d writes row %d", i, k)
+}
+
+func (m *commitModel) readBack(s commitState, i, k int, emit Emit[commitState]) {
+	t := &s.t[i]
+	t.conf |= s.cells[k] &^ t.snap &^ (1 << i)
+	t.read |= 1 << k
+	m.worked(&s, i)
+	emit(s, "T%d reads back row %d", i, k)
+}
+
+// worked sets the next step of a commit that has written and read all its rows.
+func (m *commitModel) worked(s *commitState, i int) {
+	if t := &s.t[i]; t.wrote&t.read == m.rows[i] {
+		t.at = resolves
+	}
 }
 
 // resolve resolves one of the conflicts that commit i has met.
@@ -355,6 +392,8 @@ func (m *commitModel) resolve(s commitState, i int, emit Emit[commitState]) {
 		gone := n < 2 && s.slot[n] >= closed && m.visible(&s)>>o&1 == 0
 		switch {
 		case gone || s.a>>o&1 == 1 || s.journal[o] == aborted:
+		case m.byCell>>o&1 == 1:
+			m.takeBack(&s, i, o)
 		case s.gone>>o&1 == 1 && m.visible(&s)>>o&1 == 0: // commit o cannot be decided: its row was purged
 		case s.journal[o] == committed, s.journal[o] == pending && m.rank[o] < m.rank[i]:
 			t.at, t.conf = aborts, 0
@@ -365,6 +404,20 @@ func (m *commitModel) resolve(s commitState, i int, emit Emit[commitState]) {
 		return
 	}
 	emit(s, "T%d meets nobody more", i, 0)
+}
+
+// takeBack makes commit o void in its cell, unless it is visible or goes first. If commit o's slot is recovering,
+// its server cannot publish any more.
+func (m *commitModel) takeBack(s *commitState, i, o int) {
+	t, n := &s.t[i], m.slots[o]
+	shown := m.visible(s)>>o&1 == 1
+	switch {
+	case shown && !(m.takeShown && m.rank[o] > m.rank[i]), m.rank[o] < m.rank[i]:
+		t.at, t.conf = aborts, 0
+	case n == 2 || s.slot[n] == open:
+		s.a |= 1 << o
+		s.w |= 1 << o
+	}
 }
 
 // publish advances a slot's head. The head may pass undecided commits.
@@ -384,6 +437,8 @@ func (m *commitModel) publish(s commitState, slot int, emit Emit[commitState]) {
 			n.u &^= b
 			at := s.t[i].at
 			switch {
+			case s.w&b != 0 && !m.publishOver && !m.takenForgotten && at != clean:
+				n.a |= b
 			case m.rank[i] > h || at < journals:
 			case at < publishes || at == aborts:
 				if !m.passUndecided {
@@ -430,6 +485,11 @@ func (m *commitModel) recover(s commitState, q, slot int, emit Emit[commitState]
 				}
 				s.list[q] |= b
 			case committed:
+				if m.byCell&b != 0 && !m.lateByCell {
+					s.journal[i] = aborted
+					s.list[q] |= b
+					break
+				}
 				s.kept[q] |= b
 			case aborted:
 				s.list[q] |= b
@@ -543,6 +603,23 @@ func commitVariants() (vs []variant) {
 		m.rows = [commits]uint8{1, 2, 0}
 		m.reach = func(s *commitState) bool { return s.c&3 == 3 && s.slot[0] == swept && s.slot[1] == swept }
 	}, configs[0])
+	cells := func(m *commitModel) { m.byCell = 7 }
+	add("the cell decides", holds, cells)
+	add("the cell decides, Puts time out and land late", holds, func(m *commitModel) { cells(m); m.timeouts = true })
+	add("the cell decides, Puts are sent twice", holds, func(m *commitModel) { cells(m); m.resends = true })
+	add("the cell decides, two recoverers", holds, func(m *commitModel) { cells(m); two(m) })
+	add("the cell decides, two slots recovered together", holds, func(m *commitModel) { cells(m); both(m) })
+	add("the cell decides, journal rows up to the low-water mark are purged", holds, func(m *commitModel) { cells(m); m.purges = true })
+	add("the cell decides, and beside it the journal", holds, func(m *commitModel) { m.byCell = 5 })
+	add("witness: a commit that was taken back is gone, and the other one is acknowledged", witness, func(m *commitModel) {
+		cells(m)
+		m.reach = func(s *commitState) bool { return s.w == 4 && s.t[2].at == clean && s.acked&1 == 1 }
+	})
+	add("the owner publishes over what was taken back", breaks, func(m *commitModel) { cells(m); m.publishOver = true })
+	add("what is shown is taken back", breaks, func(m *commitModel) { cells(m); m.takeShown = true })
+	add("what was taken back is no exception while its server goes on", breaks, func(m *commitModel) { cells(m); m.takenForgotten = true })
+	add("recovery takes the journal's word where the cell decides", breaks, func(m *commitModel) { cells(m); m.lateByCell = true })
+	add("a row is read before it is written", breaks, func(m *commitModel) { m.readFirst = true })
 	add("the head passes what is undecided", breaks, func(m *commitModel) { m.passUndecided = true })
 	add("the low-water mark ignores what is undecided", breaks, func(m *commitModel) { m.lowWithoutU = true })
 	add("an aborted commit leaves U before it is erased", breaks, func(m *commitModel) { m.leaveEarly = true })
