@@ -70,7 +70,8 @@ func (c *pairCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, err
 	c.whole, c.processed, c.versions = false, false, nil
 	parts := resp.GetRegionActionResult()
 	for _, p := range parts {
-		if p.Exception != nil || len(p.ResultOrException) != 1 || p.ResultOrException[0].Exception != nil {
+		if p.Exception != nil || len(p.ResultOrException) != 1 || p.ResultOrException[0].Exception != nil ||
+			len(p.ResultOrException[0].GetResult().GetCell()) > 0 { // the cells are behind the message, or not understood
 			return uint32(len(b)), nil
 		}
 	}

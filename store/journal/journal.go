@@ -452,6 +452,9 @@ func (l *Log) Rollback(ctx context.Context, rec *Record) error {
 		if s == Committed {
 			return fmt.Errorf("rolling back %s: it is committed", rec.Revision)
 		}
+		if s == Aborted {
+			rec.State = Aborted // a row that is not there yet may arrive, and is then decided by the next call
+		}
 	}
 	return l.Erase(ctx, rec)
 }

@@ -142,6 +142,8 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 		switch {
 		case other.State == journal.Aborted:
 			return nil, nil
+		case other.ByCell && heads.Cell(revision.SlotOf(r)).State != revision.Open:
+			return nil, nil // its server can publish nothing any more
 		case other.ByCell && goesFirst(&other, own):
 			return &conflict{revision: r, undecided: true}, nil //rule:one-gives-way
 		case other.ByCell:
@@ -175,22 +177,38 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 	}
 }
 
-// takeBack makes another server's commit void in the cell of that server. The heads do not show the commit. takeBack
-// reports whether the commit is void: it is not if the cell has changed, because the cell may show the commit now.
+// takeBackTries is the number of swaps in takeBack. A busy server changes its cell once a round trip, so a swap from
+// bytes that were read before other calls would hardly ever succeed.
+const takeBackTries = 64
+
+// takeBack makes another server's commit void in the open cell of that server. The heads do not show the commit. takeBack
+// reports whether the commit is void. If it is not, the heads must be read again: the cell may show the commit now.
 func (w *writer) takeBack(ctx context.Context, heads *journal.Heads, r table.Revision) (done bool, err error) {
 	slot := revision.SlotOf(r)
-	c := heads.Cell(slot)
-	if c.State != revision.Open { // its holder can publish nothing any more
-		return true, nil
+	c, raw := heads.Cell(slot), heads.Raw(slot)
+	for range takeBackTries {
+		next := c
+		i, _ := slices.BinarySearch(c.Void, r)
+		next.Void = slices.Insert(slices.Clone(c.Void), i, r)
+		next.Sequence++
+		err = w.step(ctx, func(ctx context.Context) (err error) {
+			done, raw, err = w.e.db.log.SwapHead(ctx, slot, raw, next.Append(nil)) //rule:takes-back
+			return err
+		})
+		if err != nil || done {
+			return done, err
+		}
+		now, err := revision.DecodeCell(raw)
+		if err != nil {
+			return false, err
+		}
+		seen := now.Archive()
+		if _, isVoid := slices.BinarySearch(now.Void, r); isVoid || now.Incarnation != c.Incarnation || now.State != revision.Open || seen.Shows(r) {
+			return false, nil
+		}
+		c = now
 	}
-	i, _ := slices.BinarySearch(c.Void, r)
-	c.Void = slices.Insert(slices.Clone(c.Void), i, r)
-	c.Sequence++
-	err = w.step(ctx, func(ctx context.Context) error {
-		done, _, err = w.e.db.log.SwapHead(ctx, slot, heads.Raw(slot), c.Append(nil)) //rule:takes-back
-		return err
-	})
-	return done, err
+	return false, ctx.Err()
 }
 
 // meetBranch does what resolveConflict does, for a mark of a commit in a branch. The

@@ -64,11 +64,11 @@ $line`}}},
 	{"who takes a commit back compares the cell", []edit{{"takes-back", `if heads, err = w.e.db.log.Heads(ctx); err != nil {
 return err
 }
-c = heads.Cell(slot)
-c.Void = append(slices.Clone(c.Void), r)
-slices.Sort(c.Void)
-c.Void = slices.Compact(c.Void)
-c.Sequence++
+raw, next = heads.Raw(slot), heads.Cell(slot)
+next.Void = append(slices.Clone(next.Void), r)
+slices.Sort(next.Void)
+next.Void = slices.Compact(next.Void)
+next.Sequence++
 $line`}}},
 	{"what was taken back is an exception while its server goes on", []edit{{"taken-stays", ""}}},
 	{"recovery does not take the journal's word where the cell decides", []edit{{"by-cell", "return rec.State == Pending"}}},
