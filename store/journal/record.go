@@ -10,8 +10,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-// A State is the state of a commit. Only the state Pending can change, and it changes
-// only once.
+// A State is the state of a commit. Only the state Pending can change, and, of a commit that the
+// cell decides and never shows, the state Committed. Both change only once.
 type State byte
 
 const (
