@@ -208,7 +208,7 @@ func (w *writer) takeBack(ctx context.Context, heads *journal.Heads, r table.Rev
 		}
 		c = now
 	}
-	return false, ctx.Err()
+	return false, context.Cause(ctx)
 }
 
 // meetBranch does what resolveConflict does, for a mark of a commit in a branch. The
