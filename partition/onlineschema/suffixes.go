@@ -23,7 +23,7 @@ func ReplaceSuffixes(ctx context.Context, tx *write.Tx, suffixes []string) error
 	if err := replaces(ctx, tx, after); err != nil {
 		return err
 	}
-	return tx.SetSuffixes(suffixes)
+	return write.SetSuffixes(tx, suffixes)
 }
 
 // errUnchanged ends a transaction that changes nothing.

@@ -52,7 +52,7 @@ func (tx *Tx) SetPolicy(policy []catalog.PolicyAttribute) error {
 
 // SetSuffixes replaces the naming contexts. It does not look at their entries: see
 // onlineschema.ReplaceSuffixes.
-func (tx *Tx) SetSuffixes(suffixes []string) error {
+func SetSuffixes(tx *Tx, suffixes []string) error {
 	h := *tx.Catalog.Header
 	h.Suffixes = suffixes
 	return tx.reconfigure(&h)
