@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -87,8 +86,8 @@ func (r *Report) Messages() int64 {
 	return r.Entries + r.References + completed - r.Completed[Unbind] - r.Completed[Abandon]
 }
 
-// Figures returns the gauges and counters of the server as Prometheus sees them, sorted by name, without the prefix of
-// their names: store_bytes{part="tables"} 4096. What cannot be read now is left out.
+// Figures returns the gauges and counters of the server, sorted by name, in the form of [Figure.String]. What cannot be read
+// now is left out.
 func (m *Metrics) Figures() (lines []string) {
 	families, _ := m.Registry.Gather() // an error is of single families, which are left out
 	for _, f := range families {
@@ -106,7 +105,7 @@ func (m *Metrics) Figures() (lines []string) {
 			default:
 				continue // histograms are for Prometheus
 			}
-			lines = append(lines, name+labels(x)+" "+strconv.FormatFloat(v, 'f', -1, 64))
+			lines = append(lines, Figure{name, labels(x), v}.String())
 		}
 	}
 	return lines
@@ -117,8 +116,5 @@ func labels(x *dto.Metric) string {
 	for _, l := range x.GetLabel() {
 		all = append(all, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
 	}
-	if len(all) == 0 {
-		return ""
-	}
-	return "{" + strings.Join(all, ",") + "}"
+	return strings.Join(all, ",")
 }

@@ -1,11 +1,10 @@
 package console
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
+
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 )
 
 // A figure is a metric of the server: its name and labels in words, and its value with its unit.
@@ -46,47 +45,12 @@ func showStore(v *visit) error {
 	return v.render("store", "Store", groups)
 }
 
-// figureOf parses a line such as store_bytes{part="tables"} 4096.
+// figureOf returns a line such as store_bytes{kind="tables"} 4096 in words.
 func figureOf(line string) figure {
-	i := strings.LastIndexByte(line, ' ')
-	name, text := line[:max(i, 0)], line[i+1:]
-	name, of, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{")
-	value, err := strconv.ParseFloat(text, 64)
-	if err == nil {
-		name, text = withUnit(name, text, value)
+	f, err := monitor.ParseFigure(line)
+	if err != nil {
+		return figure{Name: line}
 	}
-	return figure{strings.ReplaceAll(name, "_", " "), strings.NewReplacer(`"`, "", "=", " ", ",", ", ").Replace(of), text}
-}
-
-// withUnit takes the unit from the end of a metric's name, and writes the value with it.
-func withUnit(name, text string, value float64) (string, string) {
-	name, counts := strings.CutSuffix(name, "_total")
-	switch short, unit := name, ""; {
-	case cut(&short, "_timestamp_seconds"):
-		if value == 0 {
-			return short, "never"
-		}
-		return short, time.Unix(int64(value), 0).UTC().Format(clock)
-	case cut(&short, "_bytes"):
-		for _, unit = range []string{"octets", "KiB", "MiB", "GiB", "TiB"} {
-			if value < 1024 {
-				break
-			}
-			value /= 1024
-		}
-		return short, fmt.Sprintf("%.4g %s", value, unit)
-	case cut(&short, "_seconds"):
-		return short, time.Duration(value * float64(time.Second)).Round(time.Millisecond).String()
-	case cut(&short, "_ratio"):
-		return short, fmt.Sprintf("%.3g %%", 100*value)
-	}
-	if counts {
-		text += " times"
-	}
-	return name, text
-}
-
-func cut(s *string, suffix string) (ok bool) {
-	*s, ok = strings.CutSuffix(*s, suffix)
-	return ok
+	name, text := f.InUnit()
+	return figure{strings.ReplaceAll(name, "_", " "), strings.NewReplacer(`"`, "", "=", " ", ",", ", ").Replace(f.Labels), text}
 }

@@ -104,18 +104,15 @@ func apply(ctx context.Context, w *cli.Work, a arguments) error {
 	if err != nil {
 		return err
 	}
-	conn, stop, err := remote.Connect(ctx, w.Partition, w.Signer, nil)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	x := &applier{w, a, conn, map[string]bool{}}
-	for _, step := range []func(context.Context, *file) error{x.suffixes, x.indexes, x.entries, x.unique, x.references, x.rules} {
-		if err := step(ctx, f); err != nil {
-			return err
+	return remote.OnStore(ctx, w, nil, func(conn *ldap.Conn) error {
+		x := &applier{w, a, conn, map[string]bool{}}
+		for _, step := range []func(context.Context, *file) error{x.suffixes, x.indexes, x.entries, x.unique, x.references, x.rules} {
+			if err := step(ctx, f); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // say prints a change, and reports whether it is to be made.

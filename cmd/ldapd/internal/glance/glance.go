@@ -16,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/remote"
 	"github.com/seed-4dac0d86/ldapd/directory"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 )
 
 // A Line is one line of the screen.
@@ -61,31 +62,20 @@ HBase, and a store that no server has open, says nothing of a server.`,
 		if !s.Named() {
 			return Job.Run(ctx, m, c, cli.ReadOnly, m.Around(), f)
 		}
-		conn, err := s.Dial()
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		return show(ctx, conn, m.Stdout, f)
+		return s.Do(ctx, func(conn *ldap.Conn) error { return show(conn, m.Stdout, f) })
 	})
 	s.AddFlags(c)
 	return f.AddTo(c)
 }
 
 func onStore(ctx context.Context, w *cli.Work, f cli.Format) error {
-	conn, stop, err := remote.Connect(ctx, w.Partition, w.Signer, func(o *directory.Options) {
+	return remote.OnStore(ctx, w, func(o *directory.Options) {
 		o.Metrics, o.Version = w.Metrics, cli.Version()
-	})
-	if err != nil {
-		return err
-	}
-	defer stop()
-	return show(ctx, conn, w.Stdout, f)
+	}, func(conn *ldap.Conn) error { return show(conn, w.Stdout, f) })
 }
 
 // show prints the lines of the server at the other end of a connection.
-func show(ctx context.Context, conn *ldap.Conn, out io.Writer, f cli.Format) error {
-	defer context.AfterFunc(ctx, func() { conn.Close() })() // ends a request that waits for its answer
+func show(conn *ldap.Conn, out io.Writer, f cli.Format) error {
 	m, err := read(conn)
 	if err != nil {
 		return err
@@ -107,7 +97,7 @@ func show(ctx context.Context, conn *ldap.Conn, out io.Writer, f cli.Format) err
 }
 
 // read reads cn=monitor.
-func read(conn *ldap.Conn) (*monitor, error) {
+func read(conn *ldap.Conn) (*report, error) {
 	r, err := conn.Search(ldap.NewSearchRequest("cn=monitor", ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, 0, 0, false, "(objectClass=*)", []string{"*", "+"}, nil))
 	switch {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject), ldap.IsErrorWithCode(err, ldap.LDAPResultInsufficientAccessRights):
@@ -115,12 +105,16 @@ func read(conn *ldap.Conn) (*monitor, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cn=monitor: %w", err)
 	}
-	m := &monitor{entries: map[string]*ldap.Entry{}}
+	m := &report{entries: map[string]*ldap.Entry{}}
 	for _, e := range r.Entries {
 		m.entries[strings.ToLower(e.DN)] = e
 	}
 	for _, line := range m.entry("cn=metrics").GetAttributeValues("monitoredInfo") {
-		m.figures = append(m.figures, figureOf(line))
+		f, err := monitor.ParseFigure(line)
+		if err != nil {
+			return nil, fmt.Errorf("cn=Metrics,cn=monitor: %q: %w", line, err)
+		}
+		m.figures = append(m.figures, f)
 	}
 	return m, nil
 }
@@ -130,22 +124,17 @@ const mostLocked = 1000
 
 // countLocked counts the accounts that are locked now.
 func countLocked(conn *ldap.Conn) (Line, error) {
-	root, err := conn.Search(ldap.NewSearchRequest("", ldap.ScopeBaseObject, ldap.NeverDerefAliases, 0, 0, false, "(objectClass=*)", []string{"namingContexts"}, nil))
+	bases, err := remote.PlainContexts(conn)
 	if err != nil {
 		return Line{}, fmt.Errorf("the server's naming contexts: %w", err)
 	}
 	n := 0
-	for _, e := range root.Entries {
-		for _, base := range e.GetAttributeValues("namingContexts") {
-			if strings.HasPrefix(strings.ToLower(base), "cn=") {
-				continue
-			}
-			r, err := conn.Search(ldap.NewSearchRequest(base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, mostLocked, 0, false, "(pwdAccountLockedTime=*)", []string{"1.1"}, nil))
-			if err != nil && !ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded) {
-				return Line{}, fmt.Errorf("locked accounts below %s: %w", base, err)
-			}
-			n += len(r.Entries)
+	for _, base := range bases {
+		r, err := conn.Search(ldap.NewSearchRequest(base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, mostLocked, 0, false, "(pwdAccountLockedTime=*)", []string{"1.1"}, nil))
+		if err != nil && !ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded) {
+			return Line{}, fmt.Errorf("locked accounts below %s: %w", base, err)
 		}
+		n += len(r.Entries)
 	}
 	text := "none is locked"
 	if n > 0 {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 )
 
 // TestAttention checks which lines need attention.
@@ -33,9 +35,13 @@ func TestAttention(t *testing.T) {
 		{"", "cn=slot 1,cn=cluster,cn=monitor|slotState|recovering", "  servers       0 open, 1 recovering"},
 		{"", "cn=x,cn=views,cn=monitor|monitoredInfo|reason no index", "! views         1; "},
 	} {
-		m := &monitor{entries: map[string]*ldap.Entry{}}
-		for f := range strings.SplitSeq(c.figures, "|") {
-			m.figures = append(m.figures, figureOf(f))
+		m := &report{entries: map[string]*ldap.Entry{}}
+		for line := range strings.SplitSeq(c.figures, "|") {
+			f, err := monitor.ParseFigure(line)
+			if err != nil && line != "" {
+				t.Fatal(err)
+			}
+			m.figures = append(m.figures, f)
 		}
 		if e := strings.Split(c.entry, "|"); len(e) == 3 {
 			m.entries[e[0]] = ldap.NewEntry(e[0], map[string][]string{e[1]: {e[2]}})

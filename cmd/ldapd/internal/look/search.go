@@ -108,12 +108,7 @@ func (q *query) command(m *cli.Main, c *cobra.Command, arguments func([]string) 
 		if !s.Named() {
 			return Job.Run(ctx, m, c, cli.ReadOnly, m.Around(), *q)
 		}
-		conn, err := s.Dial()
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		return q.do(ctx, conn, m.Stdout)
+		return s.Do(ctx, func(conn *ldap.Conn) error { return q.do(ctx, conn, m.Stdout) })
 	}))
 	s.AddFlags(c)
 	f := c.Flags()
@@ -152,16 +147,10 @@ func (q *query) check() error {
 
 // onStore does a query on the partition of a job.
 func onStore(ctx context.Context, w *cli.Work, q query) error {
-	conn, stop, err := remote.Connect(ctx, w.Partition, w.Signer, nil)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	return q.do(ctx, conn, w.Stdout)
+	return remote.OnStore(ctx, w, nil, func(conn *ldap.Conn) error { return q.do(ctx, conn, w.Stdout) })
 }
 
 func (q *query) do(ctx context.Context, conn *ldap.Conn, out io.Writer) error {
-	defer context.AfterFunc(ctx, func() { conn.Close() })() // ends a search that waits for its answer
 	bases, err := q.bases(conn)
 	if err != nil {
 		return err
@@ -188,16 +177,14 @@ func (q *query) bases(conn *ldap.Conn) ([]string, error) {
 	if q.Base != "" || q.Scope == "base" {
 		return []string{q.Base}, nil
 	}
-	root, err := conn.Search(ldap.NewSearchRequest("", ldap.ScopeBaseObject, ldap.NeverDerefAliases, 1, 0, false, "(objectClass=*)", []string{"namingContexts"}, nil))
-	if err != nil {
+	contexts, err := remote.Contexts(conn)
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("the server's naming contexts: %w", err)
+	case len(contexts) == 0:
+		return nil, errors.New("the server shows no naming contexts: give --base")
 	}
-	for _, e := range root.Entries {
-		if contexts := e.GetAttributeValues("namingContexts"); len(contexts) > 0 {
-			return contexts, nil
-		}
-	}
-	return nil, errors.New("the server shows no naming contexts: give --base")
+	return contexts, nil
 }
 
 // noAttributes asks for no attributes (RFC 4511, 4.5.1.8).

@@ -31,30 +31,19 @@ func (m *commands) run(ctx context.Context, c *config.Config, mode cli.Mode, t *
 	if !m.Named() {
 		return Job.Run(ctx, m.Main, c, mode, m.Around(), *t)
 	}
-	conn, err := m.Dial()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return t.do(ctx, conn, m.Stdout, m.Stderr)
+	return m.Do(ctx, func(conn *ldap.Conn) error { return t.do(ctx, conn, m.Stdout, m.Stderr) })
 }
 
 // onStore does a task on the partition of a job.
 func onStore(ctx context.Context, w *cli.Work, t task) error {
-	conn, stop, err := remote.Connect(ctx, w.Partition, w.Signer, func(o *directory.Options) {
+	return remote.OnStore(ctx, w, func(o *directory.Options) {
 		if t.Generated {
 			o.Listed = func([]byte) bool { return false } // a random password is in no list of known passwords
 		}
-	})
-	if err != nil {
-		return err
-	}
-	defer stop()
-	return t.do(ctx, conn, w.Stdout, w.Stderr)
+	}, func(conn *ldap.Conn) error { return t.do(ctx, conn, w.Stdout, w.Stderr) })
 }
 
 func (t *task) do(ctx context.Context, conn *ldap.Conn, out, notes io.Writer) error {
-	defer context.AfterFunc(ctx, func() { conn.Close() })() // ends a request that waits for its answer
 	c := &client{conn, t, ctx, t.People.Base, &output{out, t.Format, strings.HasPrefix(t.Verb, "user")}, notes}
 	if err := c.findBase(); err != nil {
 		return err
@@ -71,15 +60,10 @@ func (c *client) findBase() error {
 	if c.base != "" {
 		return nil
 	}
-	root, err := c.search("", ldap.ScopeBaseObject, "(objectClass=*)", "namingContexts")
+	contexts, err := remote.PlainContexts(c.Conn)
 	if err != nil {
 		return c.failed("the server's naming contexts", err)
 	}
-	var contexts []string
-	for _, e := range root {
-		contexts = append(contexts, e.GetAttributeValues("namingContexts")...)
-	}
-	contexts = slices.DeleteFunc(contexts, func(name string) bool { return strings.HasPrefix(strings.ToLower(name), "cn=") })
 	if len(contexts) != 1 {
 		return &config.Error{Where: "--people-base", Text: fmt.Sprintf("the server has %d naming contexts (%s): say which DN users and groups are below", len(contexts), strings.Join(contexts, ", "))}
 	}

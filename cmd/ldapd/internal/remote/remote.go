@@ -94,6 +94,46 @@ func (s *Server) Dial() (*ldap.Conn, error) {
 	return conn, nil
 }
 
+// Do does something over a connection to the server. The end of ctx ends a request that waits for its answer.
+func (s *Server) Do(ctx context.Context, do func(*ldap.Conn) error) error {
+	conn, err := s.Dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	return do(conn)
+}
+
+// OnStore is Do for the partition of a job, by Connect.
+func OnStore(ctx context.Context, w *cli.Work, change func(*directory.Options), do func(*ldap.Conn) error) error {
+	conn, stop, err := Connect(ctx, w.Partition, w.Signer, change)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	return do(conn)
+}
+
+// Contexts reads the naming contexts of a server.
+func Contexts(conn *ldap.Conn) (contexts []string, err error) {
+	root, err := conn.Search(ldap.NewSearchRequest("", ldap.ScopeBaseObject, ldap.NeverDerefAliases, 0, 0, false, "(objectClass=*)", []string{"namingContexts"}, nil))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range root.Entries {
+		contexts = append(contexts, e.GetAttributeValues("namingContexts")...)
+	}
+	return contexts, nil
+}
+
+// PlainContexts is Contexts without those of the server's own entries, such as cn=views.
+func PlainContexts(conn *ldap.Conn) ([]string, error) {
+	contexts, err := Contexts(conn)
+	return slices.DeleteFunc(contexts, func(name string) bool { return strings.HasPrefix(strings.ToLower(name), "cn=") }), err
+}
+
 // Connect returns a connection in memory to a server of a partition, bound as the administrator, and a
 // function that ends both. The function change, if there is one, changes the directory's options.
 func Connect(ctx context.Context, p *partition.Partition, admin string, change func(*directory.Options)) (*ldap.Conn, func(), error) {

@@ -8,59 +8,57 @@ import (
 	"time"
 
 	"github.com/go-ldap/ldap/v3"
+
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 )
 
-// A monitor is what cn=monitor contains.
-type monitor struct {
+// A report is what cn=monitor contains.
+type report struct {
 	entries map[string]*ldap.Entry // by DN in lower case
-	figures []figure               // of cn=Metrics; none if no server was asked
-}
-
-// A figure is a metric, such as store_bytes{kind="log"} 4096.
-type figure struct {
-	name, label string // label is the value of the only label
-	value       float64
-}
-
-func figureOf(line string) (f figure) {
-	i := strings.LastIndexByte(line, ' ')
-	f.value, _ = strconv.ParseFloat(line[i+1:], 64)
-	name, labels, _ := strings.Cut(line[:max(i, 0)], "{")
-	f.name = name
-	if _, quoted, ok := strings.Cut(strings.TrimSuffix(labels, "}"), "="); ok {
-		f.label, _ = strconv.Unquote(quoted)
-	}
-	return f
+	figures []monitor.Figure       // of cn=Metrics; none if no server was asked
 }
 
 // entry returns an entry below cn=monitor, or an empty one.
-func (m *monitor) entry(rdns string) *ldap.Entry {
+func (m *report) entry(rdns string) *ldap.Entry {
 	if e := m.entries[strings.TrimPrefix(rdns+",cn=monitor", ",")]; e != nil {
 		return e
 	}
 	return &ldap.Entry{}
 }
 
-// figure returns the value of a metric. The label is "" for a metric without labels.
-func (m *monitor) figure(name, label string) (float64, bool) {
+// figure returns a metric, and whether it is there.
+func (m *report) figure(name, labels string) (monitor.Figure, bool) {
 	for _, f := range m.figures {
-		if f.name == name && f.label == label {
-			return f.value, true
+		if f.Name == name && f.Labels == labels {
+			return f, true
 		}
 	}
-	return 0, false
+	return monitor.Figure{}, false
 }
 
-// moment returns the time that a metric contains, or the zero time.
-func (m *monitor) moment(name, label string) time.Time {
-	if v, ok := m.figure(name, label); ok && v != 0 {
-		return time.UnixMilli(int64(v * 1000)).UTC()
+// text returns the value of a metric with its unit.
+func (m *report) text(name, labels string) string {
+	f, _ := m.figure(name, labels)
+	_, text := f.InUnit()
+	return text
+}
+
+// seconds returns the time that a metric without labels contains, and whether it is there.
+func (m *report) seconds(name string) (time.Duration, bool) {
+	f, ok := m.figure(name, "")
+	return time.Duration(f.Value * float64(time.Second)), ok
+}
+
+// ago returns how long ago the moment was that a metric contains.
+func (m *report) ago(name, labels string) string {
+	if f, _ := m.figure(name, labels); f.Value != 0 {
+		return span(time.Since(time.UnixMilli(int64(f.Value*1000)))) + " ago"
 	}
-	return time.Time{}
+	return "never"
 }
 
 // lines returns the lines of what the monitor knows.
-func (m *monitor) lines() []Line {
+func (m *report) lines() []Line {
 	lines := []Line{m.server()}
 	for _, f := range []func() (Line, bool){m.requests, m.disk, m.servers, m.views, m.archive, m.standby} {
 		if l, ok := f(); ok {
@@ -70,7 +68,7 @@ func (m *monitor) lines() []Line {
 	return append(lines, m.certificates()...)
 }
 
-func (m *monitor) server() Line {
+func (m *report) server() Line {
 	top := m.entry("")
 	started, err := time.Parse("20060102150405.000Z", top.GetAttributeValue("startTime"))
 	if err != nil {
@@ -80,12 +78,12 @@ func (m *monitor) server() Line {
 		started.Format(time.RFC3339), span(time.Since(started)), top.GetAttributeValue("currentConnections"), top.GetAttributeValue("opsCompleted"))}
 }
 
-func (m *monitor) requests() (Line, bool) {
-	reads, asked := m.figure("ready", "reads")
+func (m *report) requests() (Line, bool) {
+	reads, asked := m.figure("ready", `for="reads"`)
 	_, isStandby := m.figure("standby_lag_seconds", "")
 	why := m.entry("").GetAttributeValue("writesRefused")
 	switch {
-	case reads == 0:
+	case reads.Value == 0:
 		return Line{"requests", false, "the store cannot be read: see the newest warning"}, asked
 	case why != "":
 		return Line{"requests", isStandby, "reads only: " + why}, asked
@@ -96,19 +94,19 @@ func (m *monitor) requests() (Line, bool) {
 // lowDisk is the part of the disk below which free space needs attention.
 const lowDisk = 0.1
 
-func (m *monitor) disk() (Line, bool) {
-	tables, ok := m.figure("store_bytes", "tables")
-	log, _ := m.figure("store_bytes", "log")
-	free, _ := m.figure("store_disk_bytes", "free")
-	total, known := m.figure("store_disk_bytes", "total")
-	text := fmt.Sprintf("tables %s, log %s", octets(tables), octets(log))
+func (m *report) disk() (Line, bool) {
+	const tables, log, free, total = `kind="tables"`, `kind="log"`, `kind="free"`, `kind="total"`
+	_, ok := m.figure("store_bytes", tables)
+	left, _ := m.figure("store_disk_bytes", free)
+	disk, known := m.figure("store_disk_bytes", total)
+	text := fmt.Sprintf("tables %s, log %s", m.text("store_bytes", tables), m.text("store_bytes", log))
 	if known {
-		text += fmt.Sprintf("; %s of %s free (%.0f %%)", octets(free), octets(total), 100*free/total)
+		text += fmt.Sprintf("; %s of %s free (%.0f %%)", m.text("store_disk_bytes", free), m.text("store_disk_bytes", total), 100*left.Value/disk.Value)
 	}
-	return Line{"store", !known || free >= lowDisk*total, text}, ok
+	return Line{"store", !known || left.Value >= lowDisk*disk.Value, text}, ok
 }
 
-func (m *monitor) servers() (Line, bool) {
+func (m *report) servers() (Line, bool) {
 	states, notes := map[string]int{}, []string{}
 	for name, e := range m.entries {
 		if !strings.HasSuffix(name, ",cn=cluster,cn=monitor") {
@@ -125,13 +123,13 @@ func (m *monitor) servers() (Line, bool) {
 	if n := states["recovering"]; n > 0 {
 		text += fmt.Sprintf(", %d recovering", n)
 	}
-	if v, ok := m.figure("head_age_seconds", ""); ok {
-		text += fmt.Sprintf("; the state shown is %s old", span(time.Duration(v*float64(time.Second))))
+	if age, ok := m.seconds("head_age_seconds"); ok {
+		text += fmt.Sprintf("; the state shown is %s old", span(age))
 	}
 	return Line{"servers", len(notes) == 0, strings.Join(append([]string{text}, notes...), "; ")}, len(states) > 0
 }
 
-func (m *monitor) views() (Line, bool) {
+func (m *report) views() (Line, bool) {
 	n, bad := 0, []string{}
 	for name, e := range m.entries {
 		if !strings.HasSuffix(name, ",cn=views,cn=monitor") {
@@ -152,8 +150,8 @@ func (m *monitor) views() (Line, bool) {
 	}
 	slices.Sort(bad)
 	text := fmt.Sprint(n)
-	if lag, ok := m.figure("views_lag_seconds", ""); ok {
-		text += fmt.Sprintf(", %s behind", span(time.Duration(lag*float64(time.Second))))
+	if lag, ok := m.seconds("views_lag_seconds"); ok {
+		text += fmt.Sprintf(", %s behind", span(lag))
 	}
 	return Line{"views", len(bad) == 0, strings.Join(append([]string{text}, bad...), "; ")}, n > 0
 }
@@ -161,39 +159,39 @@ func (m *monitor) views() (Line, bool) {
 // lateArchive is the age of the oldest commit without a copy from which on the archive needs attention.
 const lateArchive = 10 * time.Minute
 
-func (m *monitor) archive() (Line, bool) {
+func (m *report) archive() (Line, bool) {
 	_, configured := m.figure("archive_failures_total", "")
-	lag, reached := m.figure("archive_lag_seconds", "")
+	late, reached := m.seconds("archive_lag_seconds")
 	if !reached {
 		return Line{"archive", false, "nothing is archived yet"}, configured
 	}
-	late := time.Duration(lag * float64(time.Second))
-	text := fmt.Sprintf("everything up to %s ago; newest base %s", span(late), ago(m.moment("archive_last_success_timestamp_seconds", "base")))
-	if drilled := m.moment("drill_last_success_timestamp_seconds", ""); !drilled.IsZero() {
-		text += "; restored and compared " + ago(drilled)
+	text := fmt.Sprintf("everything up to %s ago; newest base %s", span(late), m.ago("archive_last_success_timestamp_seconds", `kind="base"`))
+	if drilled := m.ago("drill_last_success_timestamp_seconds", ""); drilled != "never" {
+		text += "; restored and compared " + drilled
 	}
 	return Line{"archive", late < lateArchive, text}, configured
 }
 
-func (m *monitor) standby() (Line, bool) {
-	lag, ok := m.figure("standby_lag_seconds", "")
-	late := time.Duration(lag * float64(time.Second))
+func (m *report) standby() (Line, bool) {
+	late, ok := m.seconds("standby_lag_seconds")
 	return Line{"standby", late < lateArchive, span(late) + " behind its archive"}, ok
 }
 
 // soonExpired is the time that a certificate in force must be valid for.
 const soonExpired = 14 * 24 * time.Hour
 
-func (m *monitor) certificates() (lines []Line) {
+func (m *report) certificates() (lines []Line) {
 	for _, f := range m.figures {
-		if f.name != "certificate_expiry_timestamp_seconds" {
+		label, ok := strings.CutPrefix(f.Labels, "file=")
+		file, err := strconv.Unquote(label)
+		if f.Name != "certificate_expiry_timestamp_seconds" || !ok || err != nil {
 			continue
 		}
-		end := time.Unix(int64(f.value), 0).UTC()
+		end := time.Unix(int64(f.Value), 0).UTC()
 		left := time.Until(end)
-		text := fmt.Sprintf("%s is valid until %s (%s)", f.label, end.Format(time.DateOnly), span(left))
+		text := fmt.Sprintf("%s is valid until %s (%s)", file, end.Format(time.DateOnly), span(left))
 		if left <= 0 {
-			text = fmt.Sprintf("%s has expired on %s", f.label, end.Format(time.DateOnly))
+			text = fmt.Sprintf("%s has expired on %s", file, end.Format(time.DateOnly))
 		}
 		lines = append(lines, Line{"certificate", left > soonExpired, text})
 	}
@@ -201,7 +199,7 @@ func (m *monitor) certificates() (lines []Line) {
 }
 
 // warning returns the newest warning. It needs no attention by itself, because what it is about may be over.
-func (m *monitor) warning() Line {
+func (m *report) warning() Line {
 	lines := m.entry("cn=log").GetAttributeValues("monitoredInfo")
 	if len(lines) == 0 {
 		return Line{"warning", true, "none since the start"}
@@ -220,20 +218,4 @@ func span(d time.Duration) string {
 		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 	}
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
-}
-
-func ago(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return span(time.Since(t)) + " ago"
-}
-
-// octets returns a number of octets in a unit.
-func octets(n float64) string {
-	units := []string{"octets", "KiB", "MiB", "GiB", "TiB"}
-	for len(units) > 1 && n >= 1024 {
-		n, units = n/1024, units[1:]
-	}
-	return fmt.Sprintf("%.3g %s", n, units[0])
 }
