@@ -23,7 +23,11 @@ func ReplaceSuffixes(ctx context.Context, tx *write.Tx, suffixes []string) error
 	if err := replaces(ctx, tx, after); err != nil {
 		return err
 	}
-	return write.SetSuffixes(tx, suffixes)
+	if err := tx.Configure(&h); err != nil {
+		return err
+	}
+	tx.Catalog = after
+	return nil
 }
 
 // errUnchanged ends a transaction that changes nothing.

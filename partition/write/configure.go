@@ -50,14 +50,6 @@ func (tx *Tx) SetPolicy(policy []catalog.PolicyAttribute) error {
 	return tx.reconfigure(&h)
 }
 
-// SetSuffixes replaces the naming contexts. It does not look at their entries: see
-// onlineschema.ReplaceSuffixes.
-func SetSuffixes(tx *Tx, suffixes []string) error {
-	h := *tx.Catalog.Header
-	h.Suffixes = suffixes
-	return tx.reconfigure(&h)
-}
-
 func (tx *Tx) reconfigure(h *catalog.Header) error {
 	next, err := tx.Catalog.With(h)
 	if err != nil {

@@ -32,7 +32,7 @@ func changeContexts(ctx context.Context, req *request.Request, tx *partition.Tx,
 	}
 	now := slices.Clone(tx.Catalog.Header.Suffixes)
 	find := func(key string) int {
-		return slices.IndexFunc(now, func(have string) bool { k, err := contextKey(req, have); return err == nil && k == key })
+		return slices.IndexFunc(now, func(have string) bool { _, k, err := contextKey(req, have); return err == nil && k == key })
 	}
 	for _, c := range changes {
 		if _, options := req.Schema.Describe(c.Description); options != "" {
@@ -45,11 +45,11 @@ func changeContexts(ctx context.Context, req *request.Request, tx *partition.Tx,
 			now = nil
 		}
 		for _, v := range c.Values {
-			key, err := contextKey(req, string(v))
+			name, key, err := contextKey(req, string(v))
 			if err != nil {
 				return err
 			}
-			if name, err := dn.Parse(string(v)); err == nil && virtual.Holds(name) {
+			if virtual.Holds(name) {
 				return op.Errorf(op.UnwillingToPerform, "%s cannot be a naming context: the server has entries of its own there", v)
 			}
 			switch i := find(key); {
@@ -70,18 +70,17 @@ func changeContexts(ctx context.Context, req *request.Request, tx *partition.Tx,
 	return onlineschema.ReplaceSuffixes(ctx, tx, now)
 }
 
-// contextKey returns what the names of one naming context have in common.
-func contextKey(req *request.Request, name string) (string, error) {
-	parsed, err := dn.Parse(name)
-	if err != nil {
-		return "", op.Errorf(op.InvalidDNSyntax, "namingContexts: %v", err)
+// contextKey parses the name of a naming context. It also returns what all its spellings have in common.
+func contextKey(req *request.Request, text string) (name dn.DN, key string, err error) {
+	var norms []dn.Norm
+	if name, err = dn.Parse(text); err == nil {
+		norms, err = name.Normalize(req.Schema)
 	}
-	norms, err := parsed.Normalize(req.Schema)
-	if err != nil {
-		return "", op.Errorf(op.InvalidDNSyntax, "namingContexts: %v", err)
+	switch {
+	case err != nil:
+		return nil, "", op.Errorf(op.InvalidDNSyntax, "namingContexts: %v", err)
+	case len(norms) == 0:
+		return nil, "", op.Errorf(op.InvalidAttributeSyntax, "namingContexts: the empty name is the root DSE's")
 	}
-	if len(norms) == 0 {
-		return "", op.Errorf(op.InvalidAttributeSyntax, "namingContexts: the empty name is the root DSE's")
-	}
-	return string(dn.Key(norms)), nil
+	return name, string(dn.Key(norms)), nil
 }
