@@ -1,7 +1,6 @@
 package materialized
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
+	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -143,10 +143,7 @@ func (d *Definition) sameIn(a, b *cache.Item) bool {
 	if a == nil || b == nil || a.Wide() || b.Wide() || a.Node.Parent != b.Node.Parent {
 		return false
 	}
-	return slices.EqualFunc(a.Packed.Entry(entry.ID{}).Attributes, b.Packed.Entry(entry.ID{}).Attributes, func(x, y entry.Attribute) bool {
-		return x.Type == y.Type && x.Options == y.Options &&
-			(slices.EqualFunc(x.Values, y.Values, bytes.Equal) || !slices.ContainsFunc(d.needs, x.Type.Is))
-	})
+	return a.Packed.Same(b.Packed, func(t *schema.AttributeType) bool { return slices.ContainsFunc(d.needs, t.Is) })
 }
 
 // bases returns the ids of the view's base in the older and in the newer state. The base is the

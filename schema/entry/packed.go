@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -175,6 +176,33 @@ func wideNumber(b string) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 
 
 // octets returns s without copying it.
 func octets(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// Same reports whether p and q have the same descriptions in the same order, and the same values of the types
+// for which the function compared returns true.
+func (p Packed) Same(q Packed, compared func(*schema.AttributeType) bool) bool {
+	if p.Len() != q.Len() {
+		return false
+	}
+	for k := range p.Len() {
+		d := p.shape.described[k]
+		if d != q.shape.described[k] || compared(d.typ) && !p.sameValues(q, k) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameValues reports whether p and q have the same values of attribute k.
+func (p Packed) sameValues(q Packed, k int) bool {
+	from, to := p.Numbers(k)
+	first, end := q.Numbers(k)
+	for n := from; n < to && to-from == end-first; n++ {
+		if !bytes.Equal(p.Value(n), q.Value(first+n-from)) {
+			return false
+		}
+	}
+	return to-from == end-first
+}
 
 // Entry returns the entry with an id and the attributes. The values are parts of the block.
 func (p Packed) Entry(id ID) *Entry {

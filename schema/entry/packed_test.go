@@ -85,8 +85,39 @@ func TestPacked(t *testing.T) {
 		if part, _ := p.Append(nil, nil, types[:2]); !reflect.DeepEqual(clone(part), clone(some)) {
 			t.Fatalf("seed %d: %v are the attributes of two types, want %v", seed, part, some)
 		}
+		checkSame(t, &shapes, p, want)
 		if p.Index(schema.Core().Attribute("street"), "") != -1 {
 			t.Fatalf("seed %d: an attribute that is not there has an index", seed)
+		}
+	}
+}
+
+// checkSame checks that p, which has the attributes as, is the same as another Packed of them, and not the same as
+// those with one value more, one changed or one attribute less, unless their type is not compared.
+func checkSame(t *testing.T, shapes *entry.Shapes, p entry.Packed, as []entry.Attribute) {
+	t.Helper()
+	is := func(as []entry.Attribute, without *schema.AttributeType) bool {
+		q, _ := shapes.Pack(as)
+		return p.Same(q, func(t *schema.AttributeType) bool { return t != without })
+	}
+	if !is(as, nil) {
+		t.Fatal("the same attributes are not the same")
+	}
+	for k, a := range as {
+		changed := append([]entry.Attribute{}, as...)
+		changed[k].Values = append(append([][]byte{}, a.Values...), []byte("more"))
+		if is(changed, nil) || !is(changed, a.Type) {
+			t.Fatalf("attribute %d with a value more", k)
+		}
+		if n := len(a.Values); n > 0 {
+			changed[k].Values = append([][]byte{}, a.Values...)
+			changed[k].Values[n-1] = append([]byte("x"), a.Values[n-1]...)
+			if is(changed, nil) || !is(changed, a.Type) {
+				t.Fatalf("attribute %d with a changed value", k)
+			}
+		}
+		if is(append(append([]entry.Attribute{}, as[:k]...), as[k+1:]...), a.Type) {
+			t.Fatalf("without attribute %d", k)
 		}
 	}
 }

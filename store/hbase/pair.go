@@ -71,7 +71,7 @@ func (c *pairCall) DeserializeCellBlocks(m proto.Message, b []byte) (uint32, err
 	parts := resp.GetRegionActionResult()
 	for _, p := range parts {
 		if p.Exception != nil || len(p.ResultOrException) != 1 || p.ResultOrException[0].Exception != nil ||
-			len(p.ResultOrException[0].GetResult().GetCell()) > 0 { // the cells are behind the message, or not understood
+			len(p.ResultOrException[0].GetResult().GetCell()) > 0 { // cells are expected behind the message, not in it
 			return uint32(len(b)), nil
 		}
 	}
@@ -140,27 +140,27 @@ func (t *Table) ApplyVersions(ctx context.Context, r table.Revision, ms []table.
 	for i, k := range keys {
 		rows[i].Key, at[string(k)] = k, i
 	}
-	list, err := puts(t, h, ms)
-	if err != nil {
-		return nil, err
-	}
-	var rest []table.Mutation
+	var paired, rest []table.Mutation
 	for i := range ms {
-		if _, ok := at[string(ms[i].Row)]; !ok {
+		if _, ok := at[string(ms[i].Row)]; ok {
+			paired = append(paired, ms[i])
+		} else {
 			rest = append(rest, ms[i])
 		}
+	}
+	list, err := puts(t, h, paired)
+	if err != nil {
+		return nil, err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	if len(rest) > 0 {
 		g.Go(func() error { return t.Apply(ctx, r, rest) })
 	}
 	for _, p := range list {
-		if i, ok := at[string(p.row)]; ok {
-			g.Go(func() (err error) {
-				rows[i].Cells, err = putVersions(ctx, t, r, p, f, after)
-				return err
-			})
-		}
+		g.Go(func() (err error) {
+			rows[at[string(p.row)]].Cells, err = putVersions(ctx, t, r, p, f, after)
+			return err
+		})
 	}
 	return rows, g.Wait()
 }

@@ -217,9 +217,14 @@ func (l *Log) Publish(ctx context.Context, s revision.Slot, old, new []byte) (do
 	q := slotColumn(s)
 	cells := []table.Cell{{Family: clusterFamily, Qualifier: q, Value: new}}
 	ok, row, err := table.SwapGet(ctx, l.cluster, headsRow, clusterFamily, q, old, cells)
-	if ok && err == nil {
-		h, _ = l.heads(ctx, row) // the caller reads the heads that cannot be decoded, and gets the error
-		return true, new, h, nil
+	if err == nil {
+		switch c := row.Find(clusterFamily, q); {
+		case ok || c != nil && bytes.Equal(c.Value, new):
+			h, _ = l.heads(ctx, row) // the caller reads the heads that cannot be decoded, and gets the error
+			return true, new, h, nil
+		case c != nil && !bytes.Equal(c.Value, old):
+			return false, bytes.Clone(c.Value), nil, nil
+		}
 	}
 	done, now, err = l.SwapHead(ctx, s, old, new)
 	return done, now, nil, err
