@@ -31,7 +31,7 @@ type pair struct {
 }
 
 func newPair(t *testing.T) *pair {
-	fs := vfs.NewMem()
+	fs := newMemFS()
 	p := &pair{T: t, fs: fs, original: mustOpen(t, Options{Path: "store", FS: fs, MemTable: 16 << 10, KeepLogs: true})}
 	t.Cleanup(func() { p.original.Close() })
 	p.must(p.original.Create(context.Background(), crashSpecs...))

@@ -94,7 +94,7 @@ func replayAll(t *testing.T, fs vfs.FS, folder string, next Position, batches []
 // checks that the result has the keys of the original store. In between, the original is
 // flushed and opened again.
 func TestLogsFollow(t *testing.T) {
-	fs := vfs.NewMem()
+	fs := newMemFS()
 	o := Options{Path: "store", FS: fs, MemTable: 16 << 10, KeepLogs: true}
 	s := mustOpen(t, o)
 	ctx := context.Background()
@@ -159,7 +159,7 @@ func TestLogsFollow(t *testing.T) {
 // the next reading must continue where this one ended.
 func TestReadLogGoesOn(t *testing.T) {
 	ctx := context.Background()
-	s := mustOpen(t, Options{Path: "store", FS: vfs.NewMem(), KeepLogs: true})
+	s := mustOpen(t, Options{Path: "store", FS: newMemFS(), KeepLogs: true})
 	defer s.Close()
 	if err := s.Create(ctx, crashSpecs...); err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestLogGaps(t *testing.T) {
 	}
 	for name, gap := range gaps {
 		t.Run(name, func(t *testing.T) {
-			s := mustOpen(t, Options{Path: "store", FS: vfs.NewMem(), KeepLogs: true})
+			s := mustOpen(t, Options{Path: "store", FS: newMemFS(), KeepLogs: true})
 			if err := s.Create(ctx, crashSpecs...); err != nil {
 				t.Fatal(err)
 			}
@@ -321,7 +321,7 @@ func (s *Store) awaitOneLog(t *testing.T) {
 // TestCopyOnAFullDisk checks that a copy that does not fit on the disk leaves no files
 // behind and does not stop writes.
 func TestCopyOnAFullDisk(t *testing.T) {
-	fs := &failingLinks{FS: vfs.NewMem()}
+	fs := &failingLinks{FS: newMemFS()}
 	s := mustOpen(t, Options{Path: "store", FS: fs, KeepLogs: true})
 	defer s.Close()
 	if err := s.Create(context.Background(), crashSpecs...); err != nil {
