@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -55,6 +56,9 @@ func start(ctx context.Context, c hbasetest.Config) error {
 	if err := hbasetest.Needs(); err != nil {
 		return err
 	}
+	if err := free(c.Port); err != nil {
+		return err
+	}
 	jars, err := hbasetest.Jars(ctx)
 	if err != nil {
 		return err
@@ -68,6 +72,16 @@ func start(ctx context.Context, c hbasetest.Config) error {
 		return err
 	}
 	return announce(i.Quorum())
+}
+
+// free returns an error if something listens on port: another HBase, which would answer in place
+// of the one that is about to fail to start.
+func free(port int) error {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return fmt.Errorf("port %d is taken, say another with -port: %w", port, err)
+	}
+	return l.Close()
 }
 
 func announce(quorum string) error {
