@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,8 +163,7 @@ func tryServe(t testing.TB, store string, args ...string) (*process, error) {
 func start(t testing.TB, as *syscall.Credential, args ...string) (*process, io.Reader) {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(ldapd(t), args...), done: make(chan struct{})}
-	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, hbasetest.QuorumEnv+"=") })
-	p.cmd.Env = append(p.cmd.Env, "LDAPD_CONFIG=") // not what the machine has
+	p.cmd.Env = append(os.Environ(), "LDAPD_CONFIG=") // not what the machine has
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

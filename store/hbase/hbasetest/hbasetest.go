@@ -6,7 +6,7 @@
 // test processes on the machine have instances, because a JVM is heavy and packages are
 // tested in parallel. The kernel kills a JVM when its test process dies for any reason.
 //
-// If LDAPD_TEST_HBASE=HOST:PORT is set, Start returns that ZooKeeper quorum and starts nothing.
+// If HBASE_QUORUM=HOST:PORT is set, Start returns that ZooKeeper quorum and starts nothing.
 package hbasetest
 
 import (
@@ -22,7 +22,7 @@ import (
 
 // QuorumEnv is the environment variable with the ZooKeeper quorum of a running HBase
 // for tests.
-const QuorumEnv = "LDAPD_TEST_HBASE"
+const QuorumEnv = "HBASE_QUORUM"
 
 // patience bounds the wait for an instance: Maven may have to download 117 MB, or other
 // test processes may hold all slots.
