@@ -11,7 +11,7 @@ import (
 
 // damagedPeople is the number of people in the store that is damaged. With so many
 // people, the files of the store have many blocks.
-const damagedPeople = 1500
+const damagedPeople = 500
 
 // suffixLDIF is the entry above the people.
 const suffixLDIF = "dn: " + suffix + "\nobjectClass: domain\ndc: example\n\n"

@@ -32,14 +32,14 @@ import (
 // directories is the number of random directories that TestDifferential searches on each
 // engine. A search takes much longer on HBase than on the embedded engine.
 var directories = map[string]*int{
-	"lsm":   flag.Int("directories", 20, "random directories that TestDifferential searches on the embedded engine"),
-	"hbase": flag.Int("hbasedirectories", 2, "random directories that TestDifferential searches on HBase"),
+	"lsm":   flag.Int("directories", 10, "random directories that TestDifferential searches on the embedded engine"),
+	"hbase": flag.Int("hbasedirectories", 1, "random directories that TestDifferential searches on HBase"),
 }
 
 // serverFilters is the number of filters with which TestDifferentialServers searches each state.
 var serverFilters = map[string]*int{
-	"memory": flag.Int("serverfilters", 100, "random filters of each state of TestDifferentialServers in memory"),
-	"hbase":  flag.Int("hbaseserverfilters", 20, "random filters of each state of TestDifferentialServers on HBase"),
+	"memory": flag.Int("serverfilters", 60, "random filters of each state of TestDifferentialServers in memory"),
+	"hbase":  flag.Int("hbaseserverfilters", 10, "random filters of each state of TestDifferentialServers on HBase"),
 }
 
 // TestDifferential searches random directories with random filters, on both engines. A

@@ -13,7 +13,7 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-var fleetTime = flag.Duration("fleet", 8*time.Second, "how long clients of TestFleet work while servers are killed")
+var fleetTime = flag.Duration("fleet", 5*time.Second, "how long clients of TestFleet work while servers are killed")
 
 // TestFleet runs clients that write to three servers on HBase while servers are killed. Some
 // clients move money between accounts in transactions, and some move it in branches, which they

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-var historiesTime = flag.Duration("histories", 13*time.Second, "how long clients work at servers that are disturbed, of whose histories nobody may see an anomaly")
+var historiesTime = flag.Duration("histories", 10*time.Second, "how long clients work at servers that are disturbed, of whose histories nobody may see an anomaly")
 
 const (
 	servers        = 3

@@ -21,7 +21,7 @@ func TestImportKilled(t *testing.T) {
 	for _, kind := range storeKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			people := map[string]int{"lsm": 20000, "hbase": 4000}[kind.name]
+			people := map[string]int{"lsm": 12000, "hbase": 2000}[kind.name]
 			store := kind.make(t)
 			importInto(t, store, example)
 			p := serve(t, store)
@@ -78,7 +78,7 @@ func peopleFile(t *testing.T, n int) string {
 func awaitStaged(t *testing.T, c *ldap.Conn) {
 	t.Helper()
 	r := ldap.NewSearchRequest("cn=branches", ldap.ScopeSingleLevel, ldap.NeverDerefAliases, 0, 0, false, "(&(cn=import-*)(branchCommits>=2))", []string{"branchCommits"}, nil)
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		got, err := c.Search(r)
 		if err == nil && len(got.Entries) > 0 {
 			return

@@ -95,14 +95,14 @@ func importBeside(t *testing.T, store string) {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "dn: ou=imported,%s\nobjectClass: organizationalUnit\n\n", suffix)
-	for n := range 250 {
+	for n := range 100 {
 		fmt.Fprintf(&b, "dn: uid=%d,ou=imported,%s\nobjectClass: account\n\n", n, suffix)
 	}
 	file := filepath.Join(t.TempDir(), "imported.ldif")
 	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := mustRun(t, "import", "--store", store, file); !strings.Contains(out, "imported 251 entries") {
+	if out := mustRun(t, "import", "--store", store, file); !strings.Contains(out, "imported 101 entries") {
 		t.Error(out)
 	}
 }
@@ -166,7 +166,7 @@ type writers struct {
 // write makes one update after a pause, because clients that never pause would only slow down
 // everything else that the test does.
 func (w *writers) write(c *ldap.Conn, r *rand.Rand) bool {
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(150 * time.Millisecond)
 	w.resting.RLock()
 	defer w.resting.RUnlock()
 	result := code(update(c, r))

@@ -179,8 +179,9 @@ func (c *Config) arguments() (args []string) {
 // folder and all connections on the loopback interface, and shortens waits that only make
 // sense on a cluster. The memstores allocate memory as needed. With MSLAB they would allocate
 // a chunk of 2 MB for every family of every region, and the tables of a few tests would
-// exhaust the heap. HBase hardly ever updates its own metrics, because that takes CPU time
-// from the tests. Within seconds it deletes the files that a compaction has replaced.
+// exhaust the heap. HBase hardly ever updates its own metrics and keeps none of tables and users,
+// because that takes CPU time from the tests, and half of the heap with a hundred tables. Within
+// seconds it deletes the files that a compaction has replaced.
 func (c *Config) properties(servers int) [][2]string {
 	number := strconv.Itoa
 	p := [][2]string{
@@ -207,6 +208,8 @@ func (c *Config) properties(servers int) [][2]string {
 		{"hbase.master.wait.on.regionservers.interval", "100"},
 		{"hbase.regionserver.msginterval", "500"},
 		{"hbase.regionserver.metrics.period", "600000"},
+		{"hbase.regionserver.enable.table.latencies", "false"},
+		{"hbase.regionserver.user.metrics.enabled", "false"},
 		{"hbase.hfile.compaction.discharger.interval", "500"},
 		{"hbase.master.cleaner.interval", "3000"},
 		{"hbase.master.hfilecleaner.ttl", "1000"},
