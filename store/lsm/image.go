@@ -145,29 +145,47 @@ func (m image) appendSelected(dst []table.Cell, sel *groupSel, max int) ([]table
 func (m *image) appendSection(dst []table.Cell, s section, f *famSel, max int) ([]table.Cell, error) {
 	ranges := f.ranges
 	for b := s.cells; len(b) > 0; {
+		if !f.whole {
+			q, rest, ok := m.qualifier(b)
+			if !ok {
+				return dst, errImage
+			}
+			for behind(q, ranges[0].To) {
+				if ranges = ranges[1:]; len(ranges) == 0 {
+					return dst, nil
+				}
+			}
+			if string(q) < string(ranges[0].From) {
+				b = rest
+				continue
+			}
+		}
 		dst = append(dst, table.Cell{Family: s.family})
 		c := &dst[len(dst)-1]
 		var ok bool
 		if b, ok = m.cell(c, b); !ok {
 			return dst, errImage
 		}
-		keep := !c.Tombstone
-		if !f.whole && keep {
-			for len(ranges) > 0 && behind(c.Qualifier, ranges[0].To) {
-				ranges = ranges[1:]
-			}
-			if len(ranges) == 0 {
-				return dst[:len(dst)-1], nil
-			}
-			keep = string(c.Qualifier) >= string(ranges[0].From)
-		}
-		if !keep {
+		if c.Tombstone {
 			dst = dst[:len(dst)-1]
 		} else if max > 0 && len(dst) >= max {
 			return dst, nil
 		}
 	}
 	return dst, nil
+}
+
+// qualifier returns the qualifier of the first cell of b, and the rest of b. Scans skip most cells by it.
+func (m *image) qualifier(b []byte) (q, rest []byte, ok bool) {
+	if len(b) >= 3 && b[0]|b[1]|b[2] < 0x80 {
+		ql := 3 + int(b[0]>>1)
+		if end := ql + int(b[2]); end <= len(b) {
+			return b[3:ql], b[end:], true
+		}
+	}
+	var c table.Cell
+	rest, ok = m.cell(&c, b)
+	return c.Qualifier, rest, ok
 }
 
 // The function "behind" reports whether q is at or after the end of a range. The end is the

@@ -78,7 +78,11 @@ func (f HasRange) Match(r Row) bool {
 }
 
 func (f HasMatch) Match(r Row) bool {
-	for _, c := range r.Range(ColumnPrefix(f.Family, f.Prefix)) {
+	// Without the end of a range, which would be made for each row.
+	for _, c := range r.Cells[r.search(f.Family, f.Prefix):] {
+		if c.Family != f.Family || !bytes.HasPrefix(c.Qualifier, f.Prefix) {
+			return false
+		}
 		if Contains(c.Qualifier[len(f.Prefix):], f.Parts, f.AtEnd) {
 			return true
 		}
