@@ -90,7 +90,9 @@ func TestDifferentialServers(t *testing.T) {
 			return func() table.Store { return openPrefix(t, quorum, prefix) }
 		},
 	} {
-		t.Run(name, func(t *testing.T) { testServers(t, engine(t), *serverFilters[name], map[string]int{"memory": 2, "hbase": 4}[name]) })
+		t.Run(name, func(t *testing.T) {
+			testServers(t, engine(t), *serverFilters[name], map[string]int{"memory": 2, "hbase": 4}[name])
+		})
 	}
 }
 
