@@ -188,6 +188,7 @@ J
 // TestApps runs the pages of docs/apps: with their rules and their configuration as they are on the page, their commands
 // must print what is on the page. Each page has a server of its own, with the profile staff.
 func TestApps(t *testing.T) {
+	t.Parallel()
 	wantMounts(t)
 	wantPrograms(t, "/sbin/ip", "/usr/bin/ldapsearch", "/usr/bin/curl")
 	f := newTLS(t)

@@ -102,6 +102,7 @@ func (r *run) peace() (longest time.Duration) {
 // for longer than their lease and for longer than settleTime. The clocks of two servers are
 // wrong by nearly as much as is allowed: one is ahead, and one is behind.
 func TestHistoriesFaults(t *testing.T) {
+	t.Parallel()
 	arguments := [servers][]string{}
 	for i, clock := range []time.Duration{skew, 0, -skew} {
 		arguments[i] = []string{"--drift", drift.String(), "--test-in-flight", settleTime.String(), "--test-clock", clock.String()}
@@ -124,6 +125,7 @@ func TestHistoriesFaults(t *testing.T) {
 // TestHistoriesRegionServer is like TestHistories, but HBase's region servers are
 // killed, one after the other.
 func TestHistoriesRegionServer(t *testing.T) {
+	t.Parallel()
 	c := hbasetest.StartCluster(t, 2)
 	r := newRun(t, "hbase://"+c.Quorum()+"/"+hbasetest.Prefix(t), *historiesTime*2/3, [servers][]string{})
 	r.run(func(n int) {

@@ -174,5 +174,6 @@ func (r *run) finish() {
 
 // TestHistories runs clients at three servers. No client may see an anomaly.
 func TestHistories(t *testing.T) {
+	t.Parallel()
 	newRun(t, storeKinds[1].make(t), *historiesTime/4, [servers][]string{}).run(nil)
 }

@@ -47,7 +47,7 @@ var program = struct {
 // anonymously. The stores have no password policy, because the tests' passwords are short.
 func TestMain(m *testing.M) {
 	// The tests wait for servers and for HBase much of the time.
-	if err := flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+1)); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+2)); err != nil {
 		panic(err)
 	}
 	os.Unsetenv("GOGC") // `make test` sets it for tests; servers choose their own value

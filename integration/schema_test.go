@@ -24,6 +24,7 @@ const (
 // change that entries would violate must be refused with an error that names such entries.
 // All servers must have the same schema in force, and no entry may violate this schema.
 func TestSchemaBesideWriters(t *testing.T) {
+	t.Parallel()
 	store := storeKinds[1].make(t)
 	importInto(t, store, example)
 	s := &shelves{t: t, store: store}
