@@ -23,6 +23,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"iter"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
@@ -42,7 +43,42 @@ func Spec(t *schema.AttributeType) table.Spec {
 	return table.Spec{
 		Name:     TableName(t),
 		Families: []table.FamilySpec{{Name: Info, ImageLimit: 512}},
+		Splits:   append(Halves(nil, t), []byte{presenceRow, 0x80}, []byte{valueRow}),
 	}
+}
+
+// middles has a value for each form of keys, by the name of the form: about half of the values of a
+// type are usually less. First letters are those of names and of addresses of people. It has none for
+// times, which only grow, for names of entries, whose keys all begin with the naming context, and for
+// forms with few keys.
+var middles = map[string]string{
+	"caseIgnore":       "k",
+	"caseExact":        "k",
+	"caseIgnoreList":   "k",
+	"numericString":    "5",
+	"telephoneNumber":  "+4",
+	"integer":          "10000", // uidNumber, gidNumber
+	"uuid":             "80000000-0000-0000-0000-000000000000",
+	"octetString":      "\x80",
+	"objectIdentifier": "2.5", // top and person are 2.5.6, inetOrgPerson is 2.16
+}
+
+// Halves returns the row key, behind a prefix, that divides the values of a type about in halves. It
+// returns none if nothing is known of the values. A distributed engine begins with regions at such
+// keys; a region that gets too large is split at any key.
+func Halves(prefix []byte, t *schema.AttributeType) [][]byte {
+	if t.Equality == nil {
+		return nil
+	}
+	v, ok := middles[t.Equality.Form.Name]
+	if !ok {
+		return nil
+	}
+	key, err := t.Equality.Key([]byte(v))
+	if err != nil {
+		return nil
+	}
+	return [][]byte{AppendKey(slices.Clip(prefix), key)}
 }
 
 // A Candidate is an entry that may match. Position is the candidate's position in its
