@@ -118,8 +118,9 @@ type Index interface {
 	// Among returns a Change for each of the ids. The Change reports whether the index
 	// contains the entry for the value with this key.
 	Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]Change, error)
-	// Present streams the entries that have any value, each entry once.
-	Present(ctx context.Context, r table.Reader, after []byte) Candidates
+	// Present streams the entries that have any value, each entry once. The caller will probably read
+	// expect of them, or an unknown number if expect is zero.
+	Present(ctx context.Context, r table.Reader, after []byte, expect int) Candidates
 	// Warm streams the values that are worth loading into memory in advance. Each of them has
 	// at most limit entries.
 	Warm(ctx context.Context, r table.Reader, limit int) iter.Seq2[Value, error]
@@ -157,6 +158,7 @@ type Span struct {
 	Prefix   []byte
 	Parts    [][]byte
 	AtEnd    bool
+	Expect   int // the caller will probably read so many candidates; zero: unknown
 }
 
 // MaxKey is the length of the longest key that is stored whole.

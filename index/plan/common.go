@@ -162,7 +162,7 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 // afterwards.
 func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
 	most := alikeUpTo * length
-	var heads []*head
+	var heads []beginning
 	for _, l := range unknown {
 		if l.longer(most) {
 			continue

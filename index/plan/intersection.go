@@ -95,7 +95,7 @@ func (a *intersection) shortest(ctx context.Context, r table.Reader) (int, []ind
 	}
 	for n := first; ; n *= pageGrows {
 		// One candidate more shows whether a list ends.
-		if err := readTogether(ctx, r, min(n, longestValue)+1, headsOf(a.parts, min(n, longestValue))); err != nil {
+		if err := readTogether(ctx, r, min(n, longestValue)+1, beginningsOf(a.parts, min(n, longestValue), n > first || !a.ends())); err != nil {
 			return -1, nil, err
 		}
 		for i, p := range a.parts {
@@ -118,6 +118,12 @@ func (a *intersection) shortest(ctx context.Context, r table.Reader) (int, []ind
 			return -1, nil, nil
 		}
 	}
+}
+
+// ends reports whether a part looks up a value that probably has few entries: then no range is needed.
+func (a *intersection) ends() bool {
+	l := valueOf(a.parts[0])
+	return l != nil && l.order == rankFew && !l.longer(firstHead)
 }
 
 // skips reports whether a part has more than n candidates. It reads nothing, and returns false if
@@ -165,7 +171,7 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 		if a.lists != nil && len(list) <= firstHead {
 			// Testing the entries takes one or two round trips, so only the parts that have
 			// been read are used.
-			if most = firstHead; valueOf(p) == nil {
+			if most = firstHead; valueOf(p) == nil && !isRead(p) {
 				whole = false
 				continue
 			}
@@ -187,6 +193,12 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 	return list, whole, nil
 }
 
+// isRead reports whether a part is a range whose candidates were all read.
+func isRead(a Access) bool {
+	l := lookupOf(a)
+	return l != nil && l.ranged != nil && !l.ranged.more
+}
+
 // keep returns the candidates that are in both lists.
 func keep(list, other []index.Candidate) []index.Candidate {
 	in := make(map[entry.ID]bool, len(other)) // maps an id to its candidate's Maybe
@@ -205,6 +217,11 @@ func keep(list, other []index.Candidate) []index.Candidate {
 
 // collect reads up to n candidates of an access and reports whether there are no more.
 func collect(ctx context.Context, r table.Reader, a Access, n int) (list []index.Candidate, ended bool, err error) {
+	if l := lookupOf(a); l != nil && l.ranged != nil {
+		if err := l.ranged.read(ctx, r, n+1); err != nil {
+			return nil, false, err
+		}
+	}
 	for c, err := range a.Run(ctx, r, nil) {
 		if err != nil {
 			return nil, false, err

@@ -23,12 +23,21 @@ const (
 	longestHead = 1 << 20
 )
 
-// Lists are what the plans of one search have read of the entries of values. They are for a store
-// that servers share, where each read is a round trip: the lists that a plan needs are read at
-// once, their beginnings are large, and what an estimate has read is not read again. Only one
-// goroutine may use Lists, and their plans must read the same state.
+// Lists are what the plans of one search have read of indexes. They are for a store that servers
+// share, where each read is a round trip: the lists that a plan needs are read at once, their
+// beginnings are large, and what an estimate has read is not read again. Only one goroutine may use
+// Lists, and their plans must read the same state.
 type Lists struct {
-	heads map[listKey]*head
+	heads  map[listKey]*head
+	ranges map[rangeKey]*ranged
+}
+
+// A beginning is what was read of a list.
+type beginning interface {
+	// lacks reports whether the list may have to be read to contain n candidates.
+	lacks(n int) bool
+	// read makes the beginning contain n candidates or all.
+	read(ctx context.Context, r table.Reader, n int) error
 }
 
 type listKey struct {
@@ -61,7 +70,7 @@ type head struct {
 	more bool // there may be more entries than set contains
 }
 
-// read makes the head contain n entries or all.
+// read implements beginning.
 func (h *head) read(ctx context.Context, r table.Reader, n int) error {
 	if !h.lacks(n) {
 		return nil
@@ -81,7 +90,7 @@ func (h *head) read(ctx context.Context, r table.Reader, n int) error {
 	return err
 }
 
-// lacks reports whether the head may have to be read to contain n entries.
+// lacks implements beginning.
 func (h *head) lacks(n int) bool { return h.more && h.set.Len() < n }
 
 // stream yields the entries behind a position. It keeps what it reads, up to longestHead entries.
@@ -112,12 +121,12 @@ func (h *head) stream(ctx context.Context, r table.Reader, after []byte) index.C
 	}
 }
 
-// readTogether reads the first n entries of lists, several lists at once.
-func readTogether(ctx context.Context, r table.Reader, n int, heads []*head) error {
-	var missing []*head
-	for _, h := range heads {
-		if h.lacks(n) && !slices.Contains(missing, h) {
-			missing = append(missing, h)
+// readTogether reads the first n candidates of lists, several lists at once.
+func readTogether(ctx context.Context, r table.Reader, n int, lists []beginning) error {
+	var missing []beginning
+	for _, b := range lists {
+		if b.lacks(n) && !slices.Contains(missing, b) {
+			missing = append(missing, b)
 		}
 	}
 	switch len(missing) {
@@ -128,24 +137,35 @@ func readTogether(ctx context.Context, r table.Reader, n int, heads []*head) err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
-	for _, h := range missing {
-		g.Go(func() error { return h.read(ctx, r, n) })
+	for _, b := range missing {
+		g.Go(func() error { return b.read(ctx, r, n) })
 	}
 	return g.Wait()
 }
 
-// headsOf returns the lists of those parts that look up one value. It leaves out lists that were
-// longer than n when they were last read.
-func headsOf(parts []Access, n int) (heads []*head) {
+// beginningsOf returns the lists of those parts that look up one value and, if ranges is set, a range
+// of values without a test of their middle. It leaves out lists of values that were longer than n when
+// they were last read.
+func beginningsOf(parts []Access, n int, ranges bool) (lists []beginning) {
 	for _, p := range parts {
-		if u, ok := p.(*unsure); ok {
-			p = u.Access
-		}
-		if l, ok := p.(*lookup); ok && l.head != nil && !l.longer(n) {
-			heads = append(heads, l.head)
+		switch l := lookupOf(p); {
+		case l == nil:
+		case l.head != nil && !l.longer(n):
+			lists = append(lists, l.head)
+		case l.ranged != nil && ranges && len(l.span.Parts) == 0:
+			lists = append(lists, l.ranged)
 		}
 	}
-	return heads
+	return lists
+}
+
+// lookupOf returns an access as a lookup, or nil if it is none.
+func lookupOf(a Access) *lookup {
+	if u, ok := a.(*unsure); ok {
+		a = u.Access
+	}
+	l, _ := a.(*lookup)
+	return l
 }
 
 // longer reports whether the value had more than n entries when it was last read.

@@ -103,21 +103,21 @@ type lookup struct {
 	span  index.Span
 	maybe bool // the index may return entries that do not match the test
 	order rank
-	head  *head // nil if this is not a lookup of one value, or if the plan has no Lists
 	seen  int
+	// What was read, if the plan has Lists: the head of a lookup of one value, ranged of any other one.
+	head   *head
+	ranged *ranged
 }
 
 func (a *lookup) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	var from index.Candidates
 	switch {
-	case a.test.Op == filter.TestPresent:
-		from = a.in.Present(ctx, r, after)
 	case a.head != nil:
 		from = a.head.stream(ctx, r, after)
-	case a.order == rankFew || a.order == rankSome:
-		from = a.in.Equal(ctx, r, a.test.Key, after)
+	case a.ranged != nil && len(after) == 0:
+		from = a.ranged.stream(ctx, r)
 	default:
-		from = a.in.Span(ctx, r, a.span, after)
+		from = a.from(ctx, r, after, 0)
 	}
 	return func(yield func(index.Candidate, error) bool) {
 		for c, err := range from {
@@ -128,6 +128,20 @@ func (a *lookup) Run(ctx context.Context, r table.Reader, after []byte) index.Ca
 			}
 		}
 	}
+}
+
+// from streams the candidates behind a position from the index. The caller will probably read so
+// many of them; zero means that this is not known.
+func (a *lookup) from(ctx context.Context, r table.Reader, after []byte, expect int) index.Candidates {
+	switch {
+	case a.test.Op == filter.TestPresent:
+		return a.in.Present(ctx, r, after, expect)
+	case a.order == rankFew || a.order == rankSome:
+		return a.in.Equal(ctx, r, a.test.Key, after)
+	}
+	span := a.span
+	span.Expect = expect
+	return a.in.Span(ctx, r, span, after)
 }
 
 func (a *lookup) rank() rank { return a.order }
@@ -147,7 +161,7 @@ func (a *union) Run(ctx context.Context, r table.Reader, after []byte) index.Can
 		for i, p := range a.parts {
 			if i%atOnce == 0 {
 				next := a.parts[i:min(i+atOnce, len(a.parts))]
-				if err := readTogether(ctx, r, firstHead, headsOf(next, firstHead)); err != nil {
+				if err := readTogether(ctx, r, firstHead, beginningsOf(next, firstHead, true)); err != nil {
 					yield(index.Candidate{}, err)
 					return
 				}
@@ -322,6 +336,9 @@ func (b builder) lookup(t *filter.Test, at *schema.AttributeType, in index.Index
 		}
 	default:
 		return nil
+	}
+	if a.head == nil {
+		a.ranged = b.lists.in(a)
 	}
 	return a
 }

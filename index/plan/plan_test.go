@@ -302,7 +302,7 @@ func (x *fake) Table() table.Table { return nil }
 
 func (x *fake) Selective() bool { return x.selective }
 
-func (x *fake) Present(_ context.Context, _ table.Reader, after []byte) index.Candidates {
+func (x *fake) Present(_ context.Context, _ table.Reader, after []byte, _ int) index.Candidates {
 	var ids []index.Candidate
 	for _, e := range x.w.entries {
 		has := slices.ContainsFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type == x.typ })
