@@ -145,8 +145,10 @@ type Memory interface {
 	// or if too many entries have changed.
 	Known(ctx context.Context, r table.Reader, key []byte, upTo int) (*Set, bool)
 	// Longer reports whether the value with this key is known to have had more than n entries
-	// when it was last read. It returns false if the entries are in memory.
+	// when it was last read, or NoteLonger said so. It returns false if the entries are in memory.
 	Longer(key []byte, n int) bool
+	// NoteLonger says that the value with this key seems to have more than n entries.
+	NoteLonger(key []byte, n int)
 }
 
 // A Span is a range of keys that includes both ends. If From or To is nil, the range has

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -12,11 +13,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
+// firstHead is the number of entries of a value that are read first. It is a variable so that tests can
+// change it.
+var firstHead = 512
+
 const (
-	// firstHead and nextHead are the numbers of entries of a value that are read first, and that
-	// a stream reads next.
-	firstHead = 512
-	nextHead  = 2048
+	// nextHead is the number of entries that a stream reads next.
+	nextHead = 2048
 	// atOnce is the largest number of lists that are read at once.
 	atOnce = 16
 	// longestHead is the number of entries of a value that Lists keep. It occupies 16 MiB.
@@ -121,42 +124,59 @@ func (h *head) stream(ctx context.Context, r table.Reader, after []byte) index.C
 	}
 }
 
-// readTogether reads the first n candidates of lists, several lists at once.
-func readTogether(ctx context.Context, r table.Reader, n int, lists []beginning) error {
-	var missing []beginning
-	for _, b := range lists {
-		if b.lacks(n) && !slices.Contains(missing, b) {
-			missing = append(missing, b)
+// A want is the number of candidates of a list that a plan wants to read.
+type want struct {
+	beginning
+	n int
+}
+
+// readTogether reads lists, several at once.
+func readTogether(ctx context.Context, r table.Reader, wants []want) error {
+	var missing []want
+	for _, w := range wants {
+		if w.lacks(w.n) && !slices.ContainsFunc(missing, func(o want) bool { return o.beginning == w.beginning }) {
+			missing = append(missing, w)
 		}
 	}
 	switch len(missing) {
 	case 0:
 		return nil
 	case 1:
-		return missing[0].read(ctx, r, n)
+		return missing[0].read(ctx, r, missing[0].n)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
-	for _, b := range missing {
-		g.Go(func() error { return b.read(ctx, r, n) })
+	for _, w := range missing {
+		g.Go(func() error { return w.read(ctx, r, w.n) })
 	}
 	return g.Wait()
 }
 
-// beginningsOf returns the lists of those parts that look up one value and, if ranges is set, a range
-// of values without a test of their middle. It leaves out lists of values that were longer than n when
-// they were last read.
-func beginningsOf(parts []Access, n int, ranges bool) (lists []beginning) {
+// wantsOf wants size candidates, and one more, of each part that looks up one value and, if ranges is set,
+// looks for a range of values without a test of their middle. It leaves out values of which size is zero.
+func wantsOf(parts []Access, ranges bool, size func(*lookup) int) (wants []want) {
 	for _, p := range parts {
-		switch l := lookupOf(p); {
-		case l == nil:
-		case l.head != nil && !l.longer(n):
-			lists = append(lists, l.head)
+		l := lookupOf(p)
+		if l == nil {
+			continue
+		}
+		switch n := size(l); {
+		case n == 0:
+		case l.head != nil:
+			wants = append(wants, want{l.head, n + 1})
 		case l.ranged != nil && ranges && len(l.span.Parts) == 0:
-			lists = append(lists, l.ranged)
+			wants = append(wants, want{l.ranged, n + 1})
 		}
 	}
-	return lists
+	return wants
+}
+
+// firstOf is a size for wantsOf: the beginning of a list, unless it was longer when it was last read.
+func firstOf(l *lookup) int {
+	if l.head != nil && l.longer(firstHead) {
+		return 0
+	}
+	return firstHead - 1
 }
 
 // lookupOf returns an access as a lookup, or nil if it is none.
@@ -168,8 +188,31 @@ func lookupOf(a Access) *lookup {
 	return l
 }
 
-// longer reports whether the value had more than n entries when it was last read.
+// longer reports whether the value had more than n entries when it was last read, as far as was seen.
 func (a *lookup) longer(n int) bool {
 	m, ok := a.in.(index.Memory)
 	return ok && m.Longer(a.test.Key, n)
+}
+
+// noteLonger makes longer report that the value has more than n entries.
+func (a *lookup) noteLonger(n int) {
+	if m, ok := a.in.(index.Memory); ok {
+		m.NoteLonger(a.test.Key, n)
+	}
+}
+
+// densityOf returns how many of the first entries of a list there are in a range of ids, or zero if the
+// list has too few. Ids are random. So of two lists the longer one is denser, by as much as it is longer:
+// of 512 entries, within a few per cent. If ids are not random, but in the order in which entries were
+// added, and values are too, then this says nothing about the lengths.
+func densityOf(set *index.Set) float64 {
+	n := firstHead
+	if set.Len() < n {
+		return 0
+	}
+	at := func(i int) float64 {
+		id := set.ID(i)
+		return float64(binary.BigEndian.Uint64(id[:8]))
+	}
+	return float64(n-1) / max(1, at(n-1)-at(0))
 }

@@ -12,7 +12,8 @@
 // the candidates' entries for the parts that were not read to their end.
 //
 // On a store where each read is a round trip, a plan has [Lists]: it reads the beginnings of the lists
-// of all values at once.
+// of all values at once. The beginnings show which list is much longer than another, and no more of such a
+// list is read.
 package plan
 
 import (
@@ -161,7 +162,7 @@ func (a *union) Run(ctx context.Context, r table.Reader, after []byte) index.Can
 		for i, p := range a.parts {
 			if i%atOnce == 0 {
 				next := a.parts[i:min(i+atOnce, len(a.parts))]
-				if err := readTogether(ctx, r, firstHead, beginningsOf(next, firstHead, true)); err != nil {
+				if err := readTogether(ctx, r, wantsOf(next, true, firstOf)); err != nil {
 					yield(index.Candidate{}, err)
 					return
 				}
@@ -194,7 +195,7 @@ func Build(f filter.Resolved, c Catalog, l *Lists) Access {
 		return a
 	}
 	if x, ok := a.(*intersection); ok {
-		x.byID = x.value() != nil
+		x.root, x.byID = true, x.value() != nil
 		return &common{x}
 	}
 	return &once{of: a}

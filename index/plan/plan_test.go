@@ -334,6 +334,9 @@ func (x *fake) Known(_ context.Context, _ table.Reader, key []byte, _ int) (*ind
 // Longer implements index.Memory.
 func (x *fake) Longer([]byte, int) bool { return false }
 
+// NoteLonger implements index.Memory.
+func (x *fake) NoteLonger([]byte, int) {}
+
 func (x *fake) Postings(context.Context, table.Reader, [][]byte) ([]*index.Set, error) {
 	return nil, nil
 }
