@@ -23,6 +23,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"iter"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
@@ -42,7 +43,42 @@ func Spec(t *schema.AttributeType) table.Spec {
 	return table.Spec{
 		Name:     TableName(t),
 		Families: []table.FamilySpec{{Name: Info, ImageLimit: 512}},
+		Splits:   append(Halves(nil, t), []byte{presenceRow, 0x80}, []byte{valueRow}),
 	}
+}
+
+// middles has a value for each form of keys, by the name of the form: about half of the values of a
+// type are usually less. First letters are those of names and of addresses of people. It has none for
+// times, which only grow, for names of entries, whose keys all begin with the naming context, and for
+// forms with few keys.
+var middles = map[string]string{
+	"caseIgnore":       "k",
+	"caseExact":        "k",
+	"caseIgnoreList":   "k",
+	"numericString":    "5",
+	"telephoneNumber":  "+4",
+	"integer":          "10000", // uidNumber, gidNumber
+	"uuid":             "80000000-0000-0000-0000-000000000000",
+	"octetString":      "\x80",
+	"objectIdentifier": "2.5", // top and person are 2.5.6, inetOrgPerson is 2.16
+}
+
+// Halves returns the row key, behind a prefix, that divides the values of a type about in halves. It
+// returns none if nothing is known of the values. A distributed engine begins with regions at such
+// keys; a region that gets too large is split at any key.
+func Halves(prefix []byte, t *schema.AttributeType) [][]byte {
+	if t.Equality == nil {
+		return nil
+	}
+	v, ok := middles[t.Equality.Form.Name]
+	if !ok {
+		return nil
+	}
+	key, err := t.Equality.Key([]byte(v))
+	if err != nil {
+		return nil
+	}
+	return [][]byte{AppendKey(slices.Clip(prefix), key)}
 }
 
 // A Candidate is an entry that may match. Position is the candidate's position in its
@@ -82,8 +118,9 @@ type Index interface {
 	// Among returns a Change for each of the ids. The Change reports whether the index
 	// contains the entry for the value with this key.
 	Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]Change, error)
-	// Present streams the entries that have any value, each entry once.
-	Present(ctx context.Context, r table.Reader, after []byte) Candidates
+	// Present streams the entries that have any value, each entry once. The caller will probably read
+	// expect of them, or an unknown number if expect is zero.
+	Present(ctx context.Context, r table.Reader, after []byte, expect int) Candidates
 	// Warm streams the values that are worth loading into memory in advance. Each of them has
 	// at most limit entries.
 	Warm(ctx context.Context, r table.Reader, limit int) iter.Seq2[Value, error]
@@ -108,8 +145,10 @@ type Memory interface {
 	// or if too many entries have changed.
 	Known(ctx context.Context, r table.Reader, key []byte, upTo int) (*Set, bool)
 	// Longer reports whether the value with this key is known to have had more than n entries
-	// when it was last read. It returns false if the entries are in memory.
+	// when it was last read, or NoteLonger said so. It returns false if the entries are in memory.
 	Longer(key []byte, n int) bool
+	// NoteLonger says that the value with this key seems to have more than n entries.
+	NoteLonger(key []byte, n int)
 }
 
 // A Span is a range of keys that includes both ends. If From or To is nil, the range has
@@ -121,6 +160,7 @@ type Span struct {
 	Prefix   []byte
 	Parts    [][]byte
 	AtEnd    bool
+	Expect   int // the caller will probably read so many candidates; zero: unknown
 }
 
 // MaxKey is the length of the longest key that is stored whole.

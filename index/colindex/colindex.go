@@ -100,7 +100,7 @@ func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []b
 			}
 			rows = index.Continue(rows, after[:n])
 		}
-		for row, err := range r.Scan(ctx, x.In, rows, table.Select{MaxCells: page, Filter: s.Filter()}) {
+		for row, err := range r.Scan(ctx, x.In, rows, table.Select{MaxCells: page, Filter: s.Filter(), Expect: s.Expect}) {
 			if err != nil {
 				yield(index.Candidate{}, err)
 				return

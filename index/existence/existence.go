@@ -20,10 +20,10 @@ func (x Index) Table() table.Table { return x.In }
 var dummy = []byte("p")
 
 // Present streams the entries that have the attribute.
-func (x Index) Present(ctx context.Context, r table.Reader, after []byte) index.Candidates {
+func (x Index) Present(ctx context.Context, r table.Reader, after []byte, expect int) index.Candidates {
 	rows := index.Continue(table.Prefix([]byte{'*'}), after)
 	return func(yield func(index.Candidate, error) bool) {
-		for row, err := range r.Scan(ctx, x.In, rows, table.Select{}) {
+		for row, err := range r.Scan(ctx, x.In, rows, table.Select{Expect: expect}) {
 			var c index.Candidate
 			if err == nil && (len(row.Cells) != 1 || copy(c.ID[:], row.Key[1:]) != len(c.ID)) {
 				err = table.ErrCorrupt

@@ -59,10 +59,15 @@ func (a *intersection) value() *lookup {
 	return nil
 }
 
-// yieldValue yields the candidates of the first part that looks up one value. The caller must
-// test the entries of these candidates for the other parts.
+// yieldValue yields the candidates of a part that looks up one value: the first one, or the one whose list
+// seems to be the shortest. The caller must test the entries of these candidates for the other parts.
 func (a *common) yieldValue(ctx context.Context, r table.Reader, after []byte, yield func(index.Candidate, error) bool) {
-	l := a.value()
+	l, least := a.value(), a.leastDensity()
+	for _, p := range a.parts {
+		if o := valueOf(p); o != nil && o.head != nil && densityOf(o.head.set) == least {
+			l = o
+		}
+	}
 	a.led = l
 	if len(after) > 0 {
 		after = append(index.AppendKey(nil, l.test.Key), after...)
@@ -124,7 +129,7 @@ func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemo
 	if len(unknown) == 0 || m.atMost(firstPage) {
 		return m, true
 	}
-	readAlike(ctx, r, unknown, m.sets[0].Len())
+	readAlike(ctx, r, unknown, m.sets[0])
 	m, _ = a.known(ctx, r)
 	return m, len(m.sets) > 0
 }
@@ -157,18 +162,18 @@ func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, u
 	return m, unknown
 }
 
-// readAlike reads each lookup in unknown that is not known to have more than alikeUpTo*length
-// entries. It stops reading a lookup that has more. The entries of the other lookups are in memory
-// afterwards.
-func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length int) {
-	most := alikeUpTo * length
-	var heads []*head
+// readAlike reads each lookup in unknown that is not known to have more than alikeUpTo times as many
+// entries as the shortest set. It stops reading a lookup that has more. The entries of the other lookups
+// are in memory afterwards. Parts that cannot be read are tested on the entries.
+func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, shortest *index.Set) {
+	most := alikeUpTo * shortest.Len()
+	var first, rest []want
 	for _, l := range unknown {
 		if l.longer(most) {
 			continue
 		}
 		if l.head != nil {
-			heads = append(heads, l.head)
+			first = append(first, want{l.head, min(most, firstHead) + 1})
 			continue
 		}
 		n := 0
@@ -178,7 +183,19 @@ func readAlike(ctx context.Context, r table.Reader, unknown []*lookup, length in
 			}
 		}
 	}
-	_ = readTogether(ctx, r, most+1, heads) // the parts that cannot be read are tested on the entries
+	if readTogether(ctx, r, first) != nil {
+		return
+	}
+	for _, l := range unknown {
+		switch {
+		case l.head == nil || !l.head.more || l.longer(most):
+		case shortest.Len() >= firstHead && densityOf(l.head.set) > alikeUpTo*densityOf(shortest):
+			l.noteLonger(most)
+		default:
+			rest = append(rest, want{l.head, most + 1})
+		}
+	}
+	_ = readTogether(ctx, r, rest)
 }
 
 func (m *inMemory) atMost(n int) bool {

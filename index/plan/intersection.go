@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,6 +21,8 @@ const (
 	alikeUpTo = 4
 	// an outdated set is updated if it is at most this many times as long as the shortest
 	staleUpTo = 64
+	// of a list that seems much longer than another, this many times fewer candidates are read
+	denseLags = 16
 )
 
 // longestValue is the number of candidates in the largest page of a part that looks up
@@ -34,7 +38,8 @@ type intersection struct {
 	parts []Access // cheapest kind first
 	whole bool     // the parts cover the whole filter
 	lists *Lists   // nil if reads are not round trips
-	byID  bool     // the order of the candidates does not depend on which parts are read
+	root  bool     // short lists are sorted by id, so that it does not matter which parts were read
+	byID  bool     // all candidates are sorted by id
 	seen  int
 	led   Access // the leading part, for Describe
 }
@@ -95,21 +100,22 @@ func (a *intersection) shortest(ctx context.Context, r table.Reader) (int, []ind
 	}
 	for n := first; ; n *= pageGrows {
 		// One candidate more shows whether a list ends.
-		if err := readTogether(ctx, r, min(n, longestValue)+1, headsOf(a.parts, min(n, longestValue))); err != nil {
+		share := a.shares(n)
+		if err := readTogether(ctx, r, wantsOf(a.parts, n > first || !a.ends(), share)); err != nil {
 			return -1, nil, err
 		}
 		for i, p := range a.parts {
 			if n == firstPage && i > 0 && p.rank() > rankSome && a.parts[0].rank() <= rankSome {
 				continue // read the parts that look up one value first: they are likely to end soon
 			}
-			most := lastPage
-			if valueOf(p) != nil {
-				most = longestValue
+			size, most := min(n, lastPage), lastPage
+			if l := valueOf(p); l != nil {
+				size, most = cmp.Or(share(l), min(n, longestValue)), longestValue
 			}
-			if n > first && n/pageGrows >= most || a.skips(p, min(n, most)) {
+			if n > first && n/pageGrows >= most || a.skips(p, size) {
 				continue // it does not end, or the largest page was read before
 			}
-			list, ended, err := collect(ctx, r, p, min(n, most))
+			list, ended, err := collect(ctx, r, p, size)
 			if err != nil || ended {
 				return i, list, err
 			}
@@ -118,6 +124,49 @@ func (a *intersection) shortest(ctx context.Context, r table.Reader) (int, []ind
 			return -1, nil, nil
 		}
 	}
+}
+
+// shares returns how many candidates of each value are read when n of the shortest one are read: none of
+// one that was longer when it was last read; and of one that is read now, so many that its density shows.
+// Of a list that seems much longer than another, few are read. But where densities say nothing and that
+// list is the shortest, it is found to be. An intersection without byID reads all lists alike.
+func (a *intersection) shares(n int) func(*lookup) int {
+	n = min(n, longestValue)
+	least := a.leastDensity()
+	return func(l *lookup) int {
+		switch {
+		case l.head == nil:
+			return n
+		case l.longer(n):
+			return 0
+		case n <= firstHead || !a.byID || !l.head.more:
+			return n
+		case l.head.set.Len() < firstHead:
+			return firstHead
+		case densityOf(l.head.set) > alikeUpTo*least:
+			return max(n/denseLags, firstHead)
+		}
+		return n
+	}
+}
+
+// leastDensity returns the density of the list that seems to be the shortest.
+func (a *intersection) leastDensity() float64 {
+	least := math.Inf(1)
+	for _, p := range a.parts {
+		if l := valueOf(p); l != nil && l.head != nil {
+			if d := densityOf(l.head.set); d > 0 {
+				least = min(least, d)
+			}
+		}
+	}
+	return least
+}
+
+// ends reports whether a part looks up a value that probably has few entries: then no range is needed.
+func (a *intersection) ends() bool {
+	l := valueOf(a.parts[0])
+	return l != nil && l.order == rankFew && !l.longer(firstHead)
 }
 
 // skips reports whether a part has more than n candidates. It reads nothing, and returns false if
@@ -165,12 +214,12 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 		if a.lists != nil && len(list) <= firstHead {
 			// Testing the entries takes one or two round trips, so only the parts that have
 			// been read are used.
-			if most = firstHead; valueOf(p) == nil {
+			if most = firstHead; valueOf(p) == nil && !(a.root && isRead(p)) {
 				whole = false
 				continue
 			}
 		}
-		if a.skips(p, most) {
+		if a.skips(p, most) || a.dense(p, most) {
 			whole = false
 			continue
 		}
@@ -185,6 +234,23 @@ func (a *intersection) narrow(ctx context.Context, r table.Reader, lead int, lis
 		list = keep(list, other)
 	}
 	return list, whole, nil
+}
+
+// dense reports whether a part that was not read to its end seems to have more than most candidates, which
+// are alikeUpTo times as many as the shortest list has. The index remembers it.
+func (a *intersection) dense(p Access, most int) bool {
+	l := valueOf(p)
+	if l == nil || l.head == nil || !a.byID || !l.head.more || densityOf(l.head.set) <= alikeUpTo*a.leastDensity() {
+		return false
+	}
+	l.noteLonger(most)
+	return true
+}
+
+// isRead reports whether a part is a range whose candidates were all read.
+func isRead(a Access) bool {
+	l := lookupOf(a)
+	return l != nil && l.ranged != nil && !l.ranged.more
 }
 
 // keep returns the candidates that are in both lists.
@@ -205,6 +271,11 @@ func keep(list, other []index.Candidate) []index.Candidate {
 
 // collect reads up to n candidates of an access and reports whether there are no more.
 func collect(ctx context.Context, r table.Reader, a Access, n int) (list []index.Candidate, ended bool, err error) {
+	if l := lookupOf(a); l != nil && l.ranged != nil {
+		if err := l.ranged.read(ctx, r, n+1); err != nil {
+			return nil, false, err
+		}
+	}
 	for c, err := range a.Run(ctx, r, nil) {
 		if err != nil {
 			return nil, false, err

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -12,23 +13,34 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
+// firstHead is the number of entries of a value that are read first. It is a variable so that tests can
+// change it.
+var firstHead = 512
+
 const (
-	// firstHead and nextHead are the numbers of entries of a value that are read first, and that
-	// a stream reads next.
-	firstHead = 512
-	nextHead  = 2048
+	// nextHead is the number of entries that a stream reads next.
+	nextHead = 2048
 	// atOnce is the largest number of lists that are read at once.
 	atOnce = 16
 	// longestHead is the number of entries of a value that Lists keep. It occupies 16 MiB.
 	longestHead = 1 << 20
 )
 
-// Lists are what the plans of one search have read of the entries of values. They are for a store
-// that servers share, where each read is a round trip: the lists that a plan needs are read at
-// once, their beginnings are large, and what an estimate has read is not read again. Only one
-// goroutine may use Lists, and their plans must read the same state.
+// Lists are what the plans of one search have read of indexes. They are for a store that servers
+// share, where each read is a round trip: the lists that a plan needs are read at once, their
+// beginnings are large, and what an estimate has read is not read again. Only one goroutine may use
+// Lists, and their plans must read the same state.
 type Lists struct {
-	heads map[listKey]*head
+	heads  map[listKey]*head
+	ranges map[rangeKey]*ranged
+}
+
+// A beginning is what was read of a list.
+type beginning interface {
+	// lacks reports whether the list may have to be read to contain n candidates.
+	lacks(n int) bool
+	// read makes the beginning contain n candidates or all.
+	read(ctx context.Context, r table.Reader, n int) error
 }
 
 type listKey struct {
@@ -61,7 +73,7 @@ type head struct {
 	more bool // there may be more entries than set contains
 }
 
-// read makes the head contain n entries or all.
+// read implements beginning.
 func (h *head) read(ctx context.Context, r table.Reader, n int) error {
 	if !h.lacks(n) {
 		return nil
@@ -81,7 +93,7 @@ func (h *head) read(ctx context.Context, r table.Reader, n int) error {
 	return err
 }
 
-// lacks reports whether the head may have to be read to contain n entries.
+// lacks implements beginning.
 func (h *head) lacks(n int) bool { return h.more && h.set.Len() < n }
 
 // stream yields the entries behind a position. It keeps what it reads, up to longestHead entries.
@@ -112,44 +124,95 @@ func (h *head) stream(ctx context.Context, r table.Reader, after []byte) index.C
 	}
 }
 
-// readTogether reads the first n entries of lists, several lists at once.
-func readTogether(ctx context.Context, r table.Reader, n int, heads []*head) error {
-	var missing []*head
-	for _, h := range heads {
-		if h.lacks(n) && !slices.Contains(missing, h) {
-			missing = append(missing, h)
+// A want is the number of candidates of a list that a plan wants to read.
+type want struct {
+	beginning
+	n int
+}
+
+// readTogether reads lists, several at once.
+func readTogether(ctx context.Context, r table.Reader, wants []want) error {
+	var missing []want
+	for _, w := range wants {
+		if w.lacks(w.n) && !slices.ContainsFunc(missing, func(o want) bool { return o.beginning == w.beginning }) {
+			missing = append(missing, w)
 		}
 	}
 	switch len(missing) {
 	case 0:
 		return nil
 	case 1:
-		return missing[0].read(ctx, r, n)
+		return missing[0].read(ctx, r, missing[0].n)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
-	for _, h := range missing {
-		g.Go(func() error { return h.read(ctx, r, n) })
+	for _, w := range missing {
+		g.Go(func() error { return w.read(ctx, r, w.n) })
 	}
 	return g.Wait()
 }
 
-// headsOf returns the lists of those parts that look up one value. It leaves out lists that were
-// longer than n when they were last read.
-func headsOf(parts []Access, n int) (heads []*head) {
+// wantsOf wants size candidates, and one more, of each part that looks up one value and, if ranges is set,
+// looks for a range of values without a test of their middle. It leaves out values of which size is zero.
+func wantsOf(parts []Access, ranges bool, size func(*lookup) int) (wants []want) {
 	for _, p := range parts {
-		if u, ok := p.(*unsure); ok {
-			p = u.Access
+		l := lookupOf(p)
+		if l == nil {
+			continue
 		}
-		if l, ok := p.(*lookup); ok && l.head != nil && !l.longer(n) {
-			heads = append(heads, l.head)
+		switch n := size(l); {
+		case n == 0:
+		case l.head != nil:
+			wants = append(wants, want{l.head, n + 1})
+		case l.ranged != nil && ranges && len(l.span.Parts) == 0:
+			wants = append(wants, want{l.ranged, n + 1})
 		}
 	}
-	return heads
+	return wants
 }
 
-// longer reports whether the value had more than n entries when it was last read.
+// firstOf is a size for wantsOf: the beginning of a list, unless it was longer when it was last read.
+func firstOf(l *lookup) int {
+	if l.head != nil && l.longer(firstHead) {
+		return 0
+	}
+	return firstHead - 1
+}
+
+// lookupOf returns an access as a lookup, or nil if it is none.
+func lookupOf(a Access) *lookup {
+	if u, ok := a.(*unsure); ok {
+		a = u.Access
+	}
+	l, _ := a.(*lookup)
+	return l
+}
+
+// longer reports whether the value had more than n entries when it was last read, as far as was seen.
 func (a *lookup) longer(n int) bool {
 	m, ok := a.in.(index.Memory)
 	return ok && m.Longer(a.test.Key, n)
+}
+
+// noteLonger makes longer report that the value has more than n entries.
+func (a *lookup) noteLonger(n int) {
+	if m, ok := a.in.(index.Memory); ok {
+		m.NoteLonger(a.test.Key, n)
+	}
+}
+
+// densityOf returns how many of the first entries of a list there are in a range of ids, or zero if the
+// list has too few. Ids are random. So of two lists the longer one is denser, by as much as it is longer:
+// of 512 entries, within a few per cent. If ids are not random, but in the order in which entries were
+// added, and values are too, then this says nothing about the lengths.
+func densityOf(set *index.Set) float64 {
+	n := firstHead
+	if set.Len() < n {
+		return 0
+	}
+	at := func(i int) float64 {
+		id := set.ID(i)
+		return float64(binary.BigEndian.Uint64(id[:8]))
+	}
+	return float64(n-1) / max(1, at(n-1)-at(0))
 }

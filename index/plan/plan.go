@@ -12,7 +12,8 @@
 // the candidates' entries for the parts that were not read to their end.
 //
 // On a store where each read is a round trip, a plan has [Lists]: it reads the beginnings of the lists
-// of all values at once.
+// of all values at once. The beginnings show which list is much longer than another, and no more of such a
+// list is read.
 package plan
 
 import (
@@ -103,21 +104,21 @@ type lookup struct {
 	span  index.Span
 	maybe bool // the index may return entries that do not match the test
 	order rank
-	head  *head // nil if this is not a lookup of one value, or if the plan has no Lists
 	seen  int
+	// What was read, if the plan has Lists: the head of a lookup of one value, ranged of any other one.
+	head   *head
+	ranged *ranged
 }
 
 func (a *lookup) Run(ctx context.Context, r table.Reader, after []byte) index.Candidates {
 	var from index.Candidates
 	switch {
-	case a.test.Op == filter.TestPresent:
-		from = a.in.Present(ctx, r, after)
 	case a.head != nil:
 		from = a.head.stream(ctx, r, after)
-	case a.order == rankFew || a.order == rankSome:
-		from = a.in.Equal(ctx, r, a.test.Key, after)
+	case a.ranged != nil && len(after) == 0:
+		from = a.ranged.stream(ctx, r)
 	default:
-		from = a.in.Span(ctx, r, a.span, after)
+		from = a.from(ctx, r, after, 0)
 	}
 	return func(yield func(index.Candidate, error) bool) {
 		for c, err := range from {
@@ -128,6 +129,20 @@ func (a *lookup) Run(ctx context.Context, r table.Reader, after []byte) index.Ca
 			}
 		}
 	}
+}
+
+// from streams the candidates behind a position from the index. The caller will probably read so
+// many of them; zero means that this is not known.
+func (a *lookup) from(ctx context.Context, r table.Reader, after []byte, expect int) index.Candidates {
+	switch {
+	case a.test.Op == filter.TestPresent:
+		return a.in.Present(ctx, r, after, expect)
+	case a.order == rankFew || a.order == rankSome:
+		return a.in.Equal(ctx, r, a.test.Key, after)
+	}
+	span := a.span
+	span.Expect = expect
+	return a.in.Span(ctx, r, span, after)
 }
 
 func (a *lookup) rank() rank { return a.order }
@@ -147,7 +162,7 @@ func (a *union) Run(ctx context.Context, r table.Reader, after []byte) index.Can
 		for i, p := range a.parts {
 			if i%atOnce == 0 {
 				next := a.parts[i:min(i+atOnce, len(a.parts))]
-				if err := readTogether(ctx, r, firstHead, headsOf(next, firstHead)); err != nil {
+				if err := readTogether(ctx, r, wantsOf(next, true, firstOf)); err != nil {
 					yield(index.Candidate{}, err)
 					return
 				}
@@ -180,7 +195,7 @@ func Build(f filter.Resolved, c Catalog, l *Lists) Access {
 		return a
 	}
 	if x, ok := a.(*intersection); ok {
-		x.byID = x.value() != nil
+		x.root, x.byID = true, x.value() != nil
 		return &common{x}
 	}
 	return &once{of: a}
@@ -322,6 +337,9 @@ func (b builder) lookup(t *filter.Test, at *schema.AttributeType, in index.Index
 		}
 	default:
 		return nil
+	}
+	if a.head == nil {
+		a.ranged = b.lists.in(a)
 	}
 	return a
 }

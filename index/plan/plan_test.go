@@ -53,6 +53,7 @@ type world struct {
 	indexes  map[*schema.AttributeType]*fake
 	entries  map[int]*entry.Entry
 	inMemory []*fake
+	matching map[int]bool // the entries that match the filter of the running command
 }
 
 // declare parses lines like "sn row" and "cn column".
@@ -134,10 +135,11 @@ func (w *world) plan(text string) string {
 // continue behind the first, the middle and the last candidate. It checks all this without Lists
 // and with Lists, of which a plan that continues may know less.
 func (w *world) run(t *testing.T, text string) string {
-	f, a := w.build(text, nil)
+	_, a := w.build(text, nil)
 	if a == nil {
 		return "scan"
 	}
+	w.match(text)
 	got := w.candidates(t, a, nil)
 	var b strings.Builder
 	a.Describe(&b, 0, true)
@@ -157,18 +159,18 @@ func (w *world) run(t *testing.T, text string) string {
 		}
 		l := fresh()
 		_, a := w.build(text, l)
-		w.right(t, text, f, w.candidates(t, a, nil))
+		w.right(t, text, w.candidates(t, a, nil))
 		_, a = w.build(text, l) // like a search after an estimate
 		some := w.candidates(t, a, nil)
-		w.right(t, text, f, some)
+		w.right(t, text, some)
 		for i, c := range some {
 			if n > 1 || i > 0 && i != len(some)/2 && i != len(some)-1 {
 				continue
 			}
-			want := w.matching(f, some[i+1:])
+			want := w.matchingOf(some[i+1:])
 			for _, w.inMemory = range states[:2] {
 				_, again := w.build(text, fresh())
-				if rest := w.matching(f, w.candidates(t, again, c.Position)); !slices.Equal(rest, want) {
+				if rest := w.matchingOf(w.candidates(t, again, c.Position)); !slices.Equal(rest, want) {
 					t.Errorf("%s: behind %d come %d, want %d", text, number(c.ID), len(rest), len(want))
 				}
 			}
@@ -189,7 +191,7 @@ func TestBrokenList(t *testing.T) {
 		for _, text := range []string{"(&(sn=lee)(l=rome))", "(|(sn=lee)(l=rome))", "(l=rome)"} {
 			lists := &plan.Lists{}
 			for range 2 {
-				f, a := w.build(text, lists)
+				_, a := w.build(text, lists)
 				var got []index.Candidate
 				var failed error
 				for c, err := range a.Run(t.Context(), nil, nil) {
@@ -198,7 +200,8 @@ func TestBrokenList(t *testing.T) {
 					}
 				}
 				if failed == nil {
-					w.right(t, text, f, got)
+					w.match(text)
+					w.right(t, text, got)
 				} else if !errors.Is(failed, errBroken) {
 					t.Errorf("%s: %v", text, failed)
 				}
@@ -209,7 +212,7 @@ func TestBrokenList(t *testing.T) {
 
 // right checks that no candidate occurs twice, that each candidate not marked Maybe
 // matches, and that no matching entry is missing.
-func (w *world) right(t *testing.T, text string, f filter.Resolved, got []index.Candidate) {
+func (w *world) right(t *testing.T, text string, got []index.Candidate) {
 	yielded := map[int]bool{}
 	for _, c := range got {
 		n := number(c.ID)
@@ -217,29 +220,35 @@ func (w *world) right(t *testing.T, text string, f filter.Resolved, got []index.
 			t.Errorf("%s yields %d twice", text, n)
 		}
 		yielded[n] = true
-		if !c.Maybe && !w.matches(f, n) {
+		if !c.Maybe && !w.matching[n] {
 			t.Errorf("%s: %d is said to match", text, n)
 		}
 	}
-	for n := range w.entries {
-		if w.matches(f, n) && !yielded[n] {
+	for n := range w.matching {
+		if !yielded[n] {
 			t.Errorf("%s: %d is missing", text, n)
 		}
 	}
 }
 
-func (w *world) matching(f filter.Resolved, cs []index.Candidate) (ns []int) {
+func (w *world) matchingOf(cs []index.Candidate) (ns []int) {
 	for _, c := range cs {
-		if n := number(c.ID); w.matches(f, n) {
+		if n := number(c.ID); w.matching[n] {
 			ns = append(ns, n)
 		}
 	}
 	return ns
 }
 
-func (w *world) matches(f filter.Resolved, n int) bool {
-	e := w.entries[n]
-	return e != nil && f.Match(&filter.EntrySource{Entry: e, Schema: core}) == filter.True
+// match tests all entries.
+func (w *world) match(text string) {
+	f, _ := w.build(text, nil)
+	w.matching = map[int]bool{}
+	for n, e := range w.entries {
+		if f.Match(&filter.EntrySource{Entry: e, Schema: core}) == filter.True {
+			w.matching[n] = true
+		}
+	}
 }
 
 func (w *world) candidates(t *testing.T, a plan.Access, after []byte) (cs []index.Candidate) {
@@ -302,7 +311,7 @@ func (x *fake) Table() table.Table { return nil }
 
 func (x *fake) Selective() bool { return x.selective }
 
-func (x *fake) Present(_ context.Context, _ table.Reader, after []byte) index.Candidates {
+func (x *fake) Present(_ context.Context, _ table.Reader, after []byte, _ int) index.Candidates {
 	var ids []index.Candidate
 	for _, e := range x.w.entries {
 		has := slices.ContainsFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type == x.typ })
@@ -333,6 +342,9 @@ func (x *fake) Known(_ context.Context, _ table.Reader, key []byte, _ int) (*ind
 
 // Longer implements index.Memory.
 func (x *fake) Longer([]byte, int) bool { return false }
+
+// NoteLonger implements index.Memory.
+func (x *fake) NoteLonger([]byte, int) {}
 
 func (x *fake) Postings(context.Context, table.Reader, [][]byte) ([]*index.Set, error) {
 	return nil, nil

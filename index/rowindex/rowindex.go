@@ -60,7 +60,7 @@ func (x Index) Postings(ctx context.Context, r table.Reader, keys [][]byte) (_ [
 // Span scans a range of values and tests each row's key.
 func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []byte) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
-		for row, err := range r.Scan(ctx, x.In, index.Continue(s.Rows(), after), table.Select{Filter: s.Filter()}) {
+		for row, err := range r.Scan(ctx, x.In, index.Continue(s.Rows(), after), table.Select{Filter: s.Filter(), Expect: s.Expect}) {
 			var holds, maybe bool
 			if err == nil {
 				var key []byte

@@ -53,7 +53,7 @@ func SetUnique(ctx context.Context, p *catalog.Partition, us []catalog.Unique, o
 		_, err := install(ctx, p, old, h)
 		return err
 	}
-	if err := p.Store.Create(ctx, write.UniqueSpec); err != nil {
+	if err := p.Store.Create(ctx, write.UniqueSpec(old.Schema, us)); err != nil {
 		return err
 	}
 	return installUnless(ctx, p, old, h,

@@ -68,7 +68,12 @@ func (f *finder) selectRows(ctx context.Context, above entry.ID) table.Select {
 // scan tests all rows in a range of the tree, and offers the entries in scope. All of them are below
 // the entry above.
 func (f *finder) scan(ctx context.Context, rows table.Range, above entry.ID) {
-	if f.scanRows(ctx, index.Continue(rows, f.q.After), f.selectRows(ctx, above)) {
+	sel := f.selectRows(ctx, above)
+	if f.q.Filter == filter.Const(filter.True) {
+		f.listed()
+		sel.Expect = f.size
+	}
+	if f.scanRows(ctx, index.Continue(rows, f.q.After), sel) {
 		f.flush(ctx)
 	}
 }

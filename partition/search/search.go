@@ -264,9 +264,9 @@ func (f *finder) candidates(ctx context.Context) {
 	f.flush(ctx)
 }
 
-// listed is called before candidates from a list are offered. On a store that servers share, each
-// batch is a round trip, so the first batch is large too. The first candidates of a scan are offered
-// in small batches, because the scan may take long to find more.
+// listed is called before candidates from a list are offered, or all rows of a scan. On a store that
+// servers share, each batch is a round trip, so the first batch is large too. The first candidates of a
+// scan with a filter are offered in small batches, because the scan may take long to find more.
 func (f *finder) listed() {
 	if f.s.Partition.DB.Shared() {
 		f.size = largeBatch

@@ -33,7 +33,19 @@ type claims struct {
 // claims.below).
 const UniqueTable = "unique"
 
-var UniqueSpec = table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}}
+// splitUniques is the number of unique attributes whose rows begin with regions of their own.
+const splitUniques = 8
+
+// UniqueSpec describes the table. A new one begins with two regions for each of the first scopes.
+func UniqueSpec(s *schema.Schema, us []catalog.Unique) table.Spec {
+	spec := table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}}
+	for _, u := range us[:min(len(us), splitUniques)] {
+		t := s.Attribute(u.Attribute)
+		values := uniqueValues(u.Base, t)
+		spec.Splits = append(append(spec.Splits, values), index.Halves(values, t)...)
+	}
+	return spec
+}
 
 // Claim records a unique value that the current operation adds to an entry. The method check
 // then checks that no other entry has the value.
@@ -111,8 +123,12 @@ func notUnique(t *schema.AttributeType) error {
 }
 
 func UniqueRow(base entry.ID, t *schema.AttributeType, key []byte) []byte {
-	row := append(append(base[:], t.OID...), 0)
-	return index.AppendKey(row, key)
+	return index.AppendKey(uniqueValues(base, t), key)
+}
+
+// uniqueValues returns the beginning of the rows of all values of a type in a scope.
+func uniqueValues(base entry.ID, t *schema.AttributeType) []byte {
+	return append(append(base[:], t.OID...), 0)
 }
 
 // maxClaims bounds the number of entries below an entry that is moved into the scope of a

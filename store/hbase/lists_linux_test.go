@@ -21,7 +21,7 @@ import (
 
 // TestCallsOfLists counts the calls of a search that intersects two lists and reads 118 entries, the
 // first time after a server has opened the store: one for each list, and one for all entries, for
-// a reader of secrets too.
+// a reader of secrets too. Two ranges are a call each.
 func TestCallsOfLists(t *testing.T) {
 	s, err := hbase.Open(t.Context(), hbase.Scheme+hbasetest.Start(t)+"/"+hbasetest.Prefix(t), hbase.Options{Timeout: time.Minute})
 	c := &company{t: t}
@@ -77,6 +77,9 @@ func TestCallsOfLists(t *testing.T) {
 			t.Errorf("with secrets %v: %d found in %d calls, want 118 in at most 4", secrets, found, calls)
 		} else {
 			t.Logf("with secrets %v: %d calls", secrets, calls)
+		}
+		if found, calls := find("(&(departmentNumber=a*)(l=b*))"); found != 118 || calls > 2 {
+			t.Errorf("two ranges: %d found in %d calls, want 118 in at most 2", found, calls)
 		}
 	}
 }

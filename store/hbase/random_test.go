@@ -133,6 +133,9 @@ func (w world) sel(revisions int) table.Select {
 	if w.IntN(3) == 0 {
 		s.MaxCells = 1 + w.IntN(4)
 	}
+	if w.IntN(2) == 0 {
+		s.Expect = 1 + w.IntN(100)
+	}
 	return s
 }
 

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// Pages grow from firstPage to lastPage rows, because many scans need few rows.
+	// Pages grow from firstPage to lastPage rows, because many scans need few rows. The first page has
+	// more if the caller expects more.
 	firstPage = 32
 	lastPage  = 2048
 )
@@ -101,6 +102,9 @@ func (t *Table) newScanner(ctx context.Context, r table.Range, s *table.Select) 
 		return nil, err
 	}
 	sc := &scanner{t: t, depth: 1, reverse: s.Reverse, size: firstPage, left: -1}
+	if s.Expect > 0 {
+		sc.size = max(firstPage, min(s.Expect, lastPage))
+	}
 	if s.MaxRows > 0 {
 		sc.left, sc.size = s.MaxRows, min(s.MaxRows, lastPage)
 	}

@@ -71,11 +71,19 @@ var (
 	checkpointsRow = []byte("checkpoints")
 )
 
+// slotRegions is the number of servers whose commits have a region each in a new journal. Servers
+// take the first free slots.
+const slotRegions = 8
+
 // Specs returns the specifications of the tables.
 func Specs() []table.Spec {
+	splits := [][]byte{slotColumn(revision.FirstBranch)}
+	for s := range revision.Slot(slotRegions) {
+		splits = append(splits, slotColumn(s+2)) // slot 1 is the first
+	}
 	return []table.Spec{
 		{Name: Cluster, Families: []table.FamilySpec{{Name: clusterFamily}}, Unversioned: true},
-		{Name: Table, Families: []table.FamilySpec{{Name: family}}, Unversioned: true},
+		{Name: Table, Families: []table.FamilySpec{{Name: family}}, Unversioned: true, Splits: splits},
 	}
 }
 

@@ -137,6 +137,9 @@ type Select struct {
 	Reverse bool
 	// MaxRows ends a scan after this many rows; zero means no bound.
 	MaxRows int
+	// Expect is the number of rows of a scan that the caller will probably read; zero means that this
+	// is not known. An engine may read so many rows in its first call.
+	Expect int
 }
 
 // Has reports whether s selects the column of c. It returns false if s does not select
