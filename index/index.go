@@ -44,6 +44,7 @@ func Spec(t *schema.AttributeType) table.Spec {
 		Name:     TableName(t),
 		Families: []table.FamilySpec{{Name: Info, ImageLimit: 512}},
 		Splits:   append(Halves(nil, t), []byte{presenceRow, 0x80}, []byte{valueRow}),
+		Spread:   true,
 	}
 }
 

@@ -38,7 +38,7 @@ const splitUniques = 8
 
 // UniqueSpec describes the table. A new one begins with two regions for each of the first scopes.
 func UniqueSpec(s *schema.Schema, us []catalog.Unique) table.Spec {
-	spec := table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}}
+	spec := table.Spec{Name: UniqueTable, Families: []table.FamilySpec{{Name: table.MarkFamily}}, Spread: true}
 	for _, u := range us[:min(len(us), splitUniques)] {
 		t := s.Attribute(u.Attribute)
 		values := uniqueValues(u.Base, t)

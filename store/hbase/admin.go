@@ -53,6 +53,24 @@ func (s *Store) master(ctx context.Context, op string, name string, f func(conte
 	return fmt.Errorf("hbase: %s %s: %w", op, name, err)
 }
 
+// spreadFrom is the number of region servers from which on a spec's Spread means that its tables are split. It
+// is a variable so that tests can change it.
+var spreadFrom = 2
+
+// spreads reports whether the cluster has region servers to which regions can be spread. It returns true if the
+// master does not say.
+func (s *Store) spreads(ctx context.Context) bool {
+	live := spreadFrom
+	_ = s.master(ctx, "look up region servers", s.target.table("*"), func(_ context.Context, adm gohbase.AdminClient) error {
+		status, err := adm.ClusterStatus()
+		if err == nil {
+			live = len(status.GetLiveServers())
+		}
+		return err
+	})
+	return live >= spreadFrom
+}
+
 // Create implements table.Store. It creates tables in parallel, because the master needs
 // nearly a second for each table.
 func (s *Store) Create(ctx context.Context, specs ...table.Spec) error {
@@ -65,6 +83,8 @@ func (s *Store) Create(ctx context.Context, specs ...table.Spec) error {
 	if err != nil {
 		return err
 	}
+	missing := slices.ContainsFunc(specs, func(spec table.Spec) bool { return spec.Spread && have[spec.Name] == nil })
+	spreads := missing && s.spreads(ctx)
 	errs := make([]error, len(specs))
 	slots := make(chan struct{}, 8)
 	var wg sync.WaitGroup
@@ -77,7 +97,11 @@ func (s *Store) Create(ctx context.Context, specs ...table.Spec) error {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			errs[i] = s.create(ctx, &specs[i], want)
+			keys := specs[i].Splits
+			if specs[i].Spread && !spreads {
+				keys = nil
+			}
+			errs[i] = s.create(ctx, &specs[i], want, keys)
 		})
 	}
 	wg.Wait()
@@ -104,10 +128,10 @@ func (s *Store) compare(name string, have, want *shape) error {
 	return nil
 }
 
-func (s *Store) create(ctx context.Context, spec *table.Spec, want *shape) error {
+func (s *Store) create(ctx context.Context, spec *table.Spec, want *shape, keys [][]byte) error {
 	full := s.target.table(spec.Name)
 	err := s.master(ctx, "create table", full, func(ctx context.Context, adm gohbase.AdminClient) error {
-		return adm.CreateTable(hrpc.NewCreateTable(ctx, []byte(full), familyAttributes(want), hrpc.SplitKeys(splits(spec.Splits))))
+		return adm.CreateTable(hrpc.NewCreateTable(ctx, []byte(full), familyAttributes(want), hrpc.SplitKeys(splits(keys))))
 	})
 	if err == nil {
 		s.know(map[string]*shape{spec.Name: want})

@@ -83,7 +83,7 @@ func Specs() []table.Spec {
 	}
 	return []table.Spec{
 		{Name: Cluster, Families: []table.FamilySpec{{Name: clusterFamily}}, Unversioned: true},
-		{Name: Table, Families: []table.FamilySpec{{Name: family}}, Unversioned: true, Splits: splits},
+		{Name: Table, Families: []table.FamilySpec{{Name: family}}, Unversioned: true, Splits: splits, Spread: true},
 	}
 }
 

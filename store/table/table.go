@@ -49,6 +49,8 @@ type Spec struct {
 	// Splits lists the row keys at which a distributed engine splits a new table into
 	// regions. Other engines ignore them.
 	Splits [][]byte
+	// Spread says that regions are of use only where several servers can have them.
+	Spread bool
 }
 
 // A FamilySpec describes one family of a table.
