@@ -30,7 +30,7 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	// other requests, admit sets the access rules that apply to the requester.
 	req.Judge.Unrestrict()
 	if !isBind {
-		if err := admit(ctx, req); err != nil {
+		if err := admit(ctx, req, readsOnce(m)); err != nil {
 			return d.end(req, sink, err)
 		}
 	}
@@ -62,15 +62,28 @@ func (d *Directory) run(ctx context.Context, req *request.Request, m *op.Message
 	return d.end(req, sink, d.perform(ctx, req, m, sink))
 }
 
+// readsOnce reports whether a request reads one state, soon after it was admitted.
+func readsOnce(m *op.Message) bool {
+	switch m.Request.(type) {
+	case *op.Search, *op.Compare:
+		return len(m.Controls) == 0
+	}
+	return false
+}
+
 // admit returns an error if the session's account may no longer be used. Otherwise it makes
 // the request's Judge decide by the access rules that are now in force. For the administrator,
-// admit does nothing.
-func admit(ctx context.Context, req *request.Request) error {
+// admit does nothing. If keep is set, the operation may read the state that admit has read.
+func admit(ctx context.Context, req *request.Request, keep bool) error {
 	if req.Who.IsAdmin() {
 		return nil // no rules and no policy apply, so no state is read
 	}
 	s := req.Now()
-	defer s.Close()
+	if keep {
+		req.Keep(s)
+	} else {
+		defer s.Close()
+	}
 	if err := accountcheck.Still(ctx, req); err != nil {
 		return err
 	}
@@ -87,7 +100,7 @@ func (d *Directory) awaitOthers(ctx context.Context, req *request.Request, isBin
 	if err := req.AwaitOthers(ctx); err != nil || isBind {
 		return err
 	}
-	return admit(ctx, req)
+	return admit(ctx, req, false)
 }
 
 // end returns err unchanged. If err means that the session's account may no longer be used,

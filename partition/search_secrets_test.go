@@ -39,13 +39,12 @@ func TestSearchOfSecrets(t *testing.T) {
 				sizes[dn] = z
 			}
 			then := p.DB.Snapshot().Max()
-			check := func(when string, s *state.Snapshot, secrets bool) {
+			checkLent := func(when string, s *state.Snapshot, secrets, lent bool) {
 				t.Helper()
-				defer s.Close()
 				at, err := s.Find(ctx, name(domain))
 				must(t, err)
 				found := 0
-				q := partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: resolved(p, "(sn=x)"), Secrets: secrets}
+				q := partition.Query{Base: at.ID, Scope: op.WholeSubtree, Filter: resolved(p, "(sn=x)"), Secrets: secrets, Lend: lent}
 				for r, err := range search.Search(ctx, s, q) {
 					must(t, err)
 					found++
@@ -61,6 +60,12 @@ func TestSearchOfSecrets(t *testing.T) {
 				if found != len(sizes) {
 					t.Errorf("%s: %d found, want %d", when, found, len(sizes))
 				}
+			}
+			check := func(when string, s *state.Snapshot, secrets bool) {
+				t.Helper()
+				defer s.Close()
+				checkLent(when, s, secrets, false)
+				checkLent(when+", lent", s, secrets, true)
 			}
 			check("first", state.Newest(p), true)
 			check("from memory", state.Newest(p), true)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -62,6 +64,72 @@ func TestRecentModifications(t *testing.T) {
 	}
 	writers.Wait()
 	checkRecent(t, p)
+}
+
+// TestModifiedIsCached checks that the cache has an entry after a modification, and that what it has is what the
+// store has, in the same order, while concurrent transactions change a few entries at random.
+func TestModifiedIsCached(t *testing.T) {
+	ctx := context.Background()
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true})
+	must(t, err)
+	defer p.Close(ctx)
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
+	must(t, add(t, p, domain, domainLines...))
+	const people = 6
+	for i := range people {
+		must(t, add(t, p, fmt.Sprintf("cn=p%d,%s", i, domain), "sn: S", "objectClass: inetOrgPerson", "employeeNumber: 1"))
+	}
+	var cached atomic.Int64
+	check := func(n int) {
+		s := state.Newest(p)
+		defer s.Close()
+		at, err := s.Find(ctx, name(fmt.Sprintf("cn=p%d,%s", n, domain)))
+		if err != nil {
+			return // renamed
+		}
+		i := s.Current(at.ID)
+		if i == nil || i.Wide() {
+			return
+		}
+		cached.Add(1)
+		then, err := state.At(ctx, p, s.Revision())
+		must(t, err)
+		defer then.Close()
+		want, err := then.Entry(ctx, at.ID, false)
+		must(t, err)
+		if got := i.Packed.Entry(at.ID); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s at %s:\n%v\nwant\n%v", at.Name, s.Revision(), got, want)
+		}
+	}
+	var writers sync.WaitGroup
+	for n := range 3 {
+		writers.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(n), 2))
+			for range 150 {
+				_ = update(t, p, func(tx *partition.Tx) error { return changePeople(ctx, tx, r, people) })
+				check(r.IntN(people))
+			}
+		})
+	}
+	writers.Wait()
+	t.Logf("%d of 450 were cached", cached.Load())
+
+	at, s := partition.Located{}, state.Newest(p)
+	at, err = s.Find(ctx, name(domain))
+	must(t, err)
+	_, err = s.Entry(ctx, at.ID, false)
+	must(t, err)
+	s.Close()
+	for _, v := range []string{"first", "second"} {
+		must(t, update(t, p, func(tx *partition.Tx) error {
+			return tx.Modify(ctx, name(domain), []op.Modification{{Kind: op.ModReplace, PartialAttribute: attrs("description: " + v)[0]}})
+		}))
+		s := state.Newest(p)
+		if i := s.Current(at.ID); i == nil || string(i.Packed.Entry(at.ID).Values(p.Schema().Attribute("description"))[0]) != v {
+			t.Errorf("after the %s modification the cache does not have it", v)
+		}
+		s.Close()
+	}
 }
 
 // changePeople makes a few random changes of people. Some of these fail.

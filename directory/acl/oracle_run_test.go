@@ -182,6 +182,10 @@ func (c *trial) run() (r result) {
 		c.askEntry(p, o, pick(g, c.tree), &r)
 	}
 	c.askEntry(p, o, c.asked, &r)
+	for _, right := range acl.EntryRights.Each() {
+		want := o.at(c.asked).entryRight(right)
+		r.same(set.Everyone()&right != 0, false, want, "everyone: %s", right)
+	}
 	for range 8 {
 		c.askValues(p, j, g, &r)
 	}

@@ -41,7 +41,8 @@ type Set struct {
 	reserved []*schema.AttributeType
 	asked    map[ConditionKind]bool
 	// looksAt are the types whose values are read by tests of entries.
-	looksAt []*schema.AttributeType
+	looksAt  []*schema.AttributeType
+	everyone Rights // see Everyone
 
 	mu       sync.Mutex
 	programs map[string]*Program
@@ -93,6 +94,7 @@ func NewSet(sch *schema.Schema, contexts []dn.DN, rules []Placed) (*Set, error) 
 	s.asked = conditionsOf(s.rules)
 	s.collectNamed()
 	s.collectLooksAt()
+	s.everyone = s.forEveryone()
 	return s, nil
 }
 

@@ -40,9 +40,9 @@ type conn struct {
 
 func newConn(s *Server, nc net.Conn, l *monitor.Listener) *conn {
 	c := &conn{server: s, traffic: l}
-	c.nc.Conn = nc
+	c.nc.Conn, c.nc.direct = nc, newDirect(nc)
 	c.memory.server, c.ops.conn = s, c
-	c.in.conn, c.in.few = c, bufio.NewReaderSize(nc, fewOctets)
+	c.in.conn, c.in.few = c, bufio.NewReaderSize(&c.nc, fewOctets)
 	c.in.from = c.in.few
 	c.out.conn, c.out.w = c, &c.nc
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
@@ -70,6 +70,7 @@ func (c *conn) open(secure bool) error {
 			return err
 		}
 	}
+	c.info.remote = c.info.Remote()
 	c.session = c.server.handler.NewSession(c.info)
 	return nil
 }

@@ -113,6 +113,7 @@ type ConnInfo struct {
 	Local, Addr net.Addr
 	Branch      string // the branch in which the session begins, or "" for the trunk
 	uid, gid    *int   // of the client's process; nil except on ldapi
+	remote      string // what Remote returns, once Addr is final
 	secured     atomic.Pointer[secured]
 	layer       atomic.Pointer[layer.Stream]
 }
@@ -151,6 +152,9 @@ func (c *ConnInfo) Peer() (uid, gid int, ok bool) {
 // Remote returns the client's address. A client of a Unix socket has no address, so
 // Remote then returns the socket's path.
 func (c *ConnInfo) Remote() string {
+	if c.remote != "" {
+		return c.remote
+	}
 	if c.Addr != nil && c.Addr.String() != "" && c.Addr.String() != "@" {
 		return c.Addr.String()
 	}

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,6 +91,13 @@ func (c *Cache) NewItem(asOf uint64, n master.Node, as []entry.Attribute) *Item 
 	i.Node.NormRDN = dn.Norm(norm)
 	i.shape = uint32(size - i.Packed.Size())
 	return i
+}
+
+// Keep keeps the item of an entry, unless the entry is large.
+func (c *Cache) Keep(id entry.ID, i *Item) {
+	if i.Weight() < LargeEntry {
+		c.Entries.Set(id, i)
+	}
 }
 
 // Wide reports whether the attributes of the entry are not in the item.
@@ -181,6 +189,17 @@ const sizeOfSlot = 44
 // returns false for an entry that is wide, and for a secret type.
 func (i *Item) Lacks(t *schema.AttributeType, options string) bool {
 	return !i.Wide() && !t.Secret() && i.Packed.Index(t, options) < 0
+}
+
+// LacksAll returns true only if the item shows that the entry has no value of any of the types. It returns
+// false for an entry that is wide.
+func (i *Item) LacksAll(types []*schema.AttributeType) bool {
+	for k := range i.Packed.Len() {
+		if t, _ := i.Packed.Description(k); slices.Contains(types, t) {
+			return false
+		}
+	}
+	return !i.Wide()
 }
 
 // HasType reports whether an entry that is not wide has an attribute of a type or of a subtype.

@@ -34,8 +34,13 @@ type Query struct {
 	// numSubordinates and numAllSubordinates in Filter count only the entries that match
 	// Children. If Children is nil, these attributes count all subordinates.
 	Children filter.Resolved
+	// BaseName, if set, is the name of the base. It saves a base search the look-up of the name.
+	BaseName *dn.Name
 	// Secrets adds secret attributes to the entries in the results.
 	Secrets bool
+	// Lend makes the search reuse the memory of the entry in a result, except for its values, for the
+	// next result. So the caller must not keep the entry.
+	Lend bool
 	// Only, if set, lists the attribute types whose values the caller needs. For an entry
 	// with very many values, the search reads only the values of these types. It reads
 	// other entries whole.
@@ -66,7 +71,7 @@ type Cost struct {
 }
 
 // A Result is one entry that a search found. The Result is valid until the next result. The
-// caller may keep the Entry.
+// caller may keep the Entry, unless Query.Lend is set.
 type Result struct {
 	state.Located
 	Entry *entry.Entry
@@ -80,18 +85,23 @@ type Result struct {
 // Search streams the entries that match a query, each entry once. Without an Order the entries
 // have no particular order. A search that continues with Query.After keeps the order.
 func Search(ctx context.Context, s *state.Snapshot, q Query) iter.Seq2[*Result, error] {
-	return func(yield func(*Result, error) bool) {
-		if q.Order != nil {
-			searchInOrder(ctx, s, q, yield)
-			return
-		}
-		f := newFinder(s, q, yield)
-		defer f.release()
-		if q.Cost != nil {
-			defer f.addTo(q.Cost)
-		}
-		f.run(ctx)
+	return func(yield func(*Result, error) bool) { Each(ctx, s, q, yield) }
+}
+
+// Each passes what Search returns to a function, until the function returns false. A small search spends
+// a tenth of its time on the memory of an iterator.
+func Each(ctx context.Context, s *state.Snapshot, q Query, yield func(*Result, error) bool) {
+	if q.Order != nil {
+		q.Lend = false // entries are kept until their place in the order is known
+		searchInOrder(ctx, s, q, yield)
+		return
 	}
+	f := newFinder(s, q, yield)
+	defer f.release()
+	if q.Cost != nil {
+		defer f.addTo(q.Cost)
+	}
+	f.run(ctx)
 }
 
 // Lookup reports whether an entry matches a query. If it does, Lookup returns the result that
@@ -149,11 +159,11 @@ type finder struct {
 	// lookForDerived finds them.
 	derived []*schema.AttributeType
 	looked  bool
-	secret  bool // the filter tests secret types; set with looked
-	// The next fields are the memory of the method unpack.
-	types    []*schema.AttributeType
-	unpacked entry.Entry
-	values   [][]byte
+	secret  bool                    // the filter tests secret types; set with looked
+	types   []*schema.AttributeType // types in the filter, for matches
+	asked   unpacked                // what the filter tests of the entry
+	lent    unpacked                // what is lent to the caller
+	matched *entry.Entry            // the whole entry, if the filter needed it
 	// The field only, if it is not nil, is a function that selects the results: the search
 	// omits a matching entry if the function returns false for it.
 	only   func(e *entry.Entry, position []byte) bool
@@ -183,10 +193,9 @@ func (f *finder) release() {
 	clear(f.items[:cap(f.items)])
 	clear(f.ids[:cap(f.ids)])
 	clear(f.secrets[:cap(f.secrets)])
-	clear(f.unpacked.Attributes[:cap(f.unpacked.Attributes)])
-	clear(f.values[:cap(f.values)])
-	*f = finder{batch: f.batch[:0], items: f.items[:0], secrets: f.secrets[:0], ids: f.ids[:0], bytes: f.bytes[:0],
-		unpacked: entry.Entry{Attributes: f.unpacked.Attributes[:0]}, values: f.values[:0]}
+	f.asked.clear()
+	f.lent.clear()
+	*f = finder{batch: f.batch[:0], items: f.items[:0], secrets: f.secrets[:0], ids: f.ids[:0], bytes: f.bytes[:0], asked: f.asked, lent: f.lent}
 	finders.Put(f)
 }
 
@@ -512,7 +521,14 @@ const maxAbove = 1024
 // remembers the names of parents: it may find many entries with the same parent. On HBase,
 // reading the past state of a parent is slow if the parent has changed very often since.
 func (f *finder) nameOf(ctx context.Context, id entry.ID, it *cache.Item) (*dn.Name, error) {
-	if f.s.At.Ordinal() != 0 || it.Node.Parent == catalog.Root {
+	switch {
+	case id == f.q.Base && f.q.BaseName != nil:
+		return f.q.BaseName, nil
+	case it.Node.Parent == catalog.Root:
+		return f.s.NameOf(ctx, id, it)
+	case f.s.At.Ordinal() != 0 && f.q.Lend:
+		return f.s.NewName(ctx, it)
+	case f.s.At.Ordinal() != 0:
 		return f.s.NameOf(ctx, id, it)
 	}
 	above := f.above[it.Node.Parent]
@@ -548,6 +564,7 @@ func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item, s
 		f.fail(err)
 		return false
 	}
+	f.matched = nil
 	if c.Maybe {
 		match, err := f.matches(ctx, c.ID, it, secrets, name)
 		if err != nil {
@@ -558,10 +575,16 @@ func (f *finder) test(ctx context.Context, c *index.Candidate, it *cache.Item, s
 			return true
 		}
 	}
-	e, err := f.s.EntryOf(ctx, c.ID, it, false, f.q.Only)
-	if err != nil {
-		f.fail(err)
-		return false
+	e := f.matched
+	switch {
+	case e != nil:
+	case f.q.Lend && !it.Wide():
+		e = f.lent.unpack(c.ID, it, nil)
+	default:
+		if e, err = f.s.EntryOf(ctx, c.ID, it, false, f.q.Only); err != nil {
+			f.fail(err)
+			return false
+		}
 	}
 	if f.q.Secrets {
 		e = state.AddSecrets(e, it, secrets)
@@ -594,10 +617,12 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, secre
 	var err error
 	switch {
 	case e != nil:
+		f.matched = e
 	case !it.Wide() && !filter.NeedsValues(asked):
 		e = f.unpack(id, it)
 	case !it.Wide():
 		e, err = f.s.EntryOf(ctx, id, it, false, nil)
+		f.matched = e
 	default:
 		if asked, err = f.lookUpValues(ctx, id); err != nil {
 			return false, err
@@ -633,9 +658,36 @@ func (f *finder) unpack(id entry.ID, it *cache.Item) *entry.Entry {
 	if f.types == nil {
 		f.types = slices.Grow(filterTypes(f.q.Filter), 1)
 	}
-	f.unpacked.ID = id
-	f.unpacked.Attributes, f.values = it.Packed.Append(f.unpacked.Attributes[:0], f.values[:0], f.types)
-	return &f.unpacked
+	return f.asked.unpack(id, it, f.types)
+}
+
+// An unpacked is an entry in memory that is used again for the next entry.
+type unpacked struct {
+	entry  entry.Entry
+	values [][]byte
+}
+
+// unpack unpacks the attributes of the types, or all if types is nil. The result is valid until the
+// next call.
+func (u *unpacked) unpack(id entry.ID, it *cache.Item, types []*schema.AttributeType) *entry.Entry {
+	u.entry.ID = id
+	u.entry.Attributes, u.values = it.Packed.Append(u.entry.Attributes[:0], u.values[:0], types)
+	return &u.entry
+}
+
+// manyUnpacked is the number of values or attributes above which their memory is not kept for other
+// searches, which would have to clear it.
+const manyUnpacked = 256
+
+// clear removes what was unpacked.
+func (u *unpacked) clear() {
+	as, values := u.entry.Attributes, u.values
+	if cap(as) > manyUnpacked || cap(values) > manyUnpacked {
+		as, values = nil, nil
+	}
+	clear(as[:cap(as)])
+	clear(values[:cap(values)])
+	*u = unpacked{entry.Entry{Attributes: as[:0]}, values[:0]}
 }
 
 // lookUpValues returns the filter with those tests decided that ask whether a wide entry has a value.

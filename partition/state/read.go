@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -161,8 +162,8 @@ func (s *Snapshot) wideItem(ctx context.Context, id entry.ID) (*cache.Item, erro
 }
 
 func (s *Snapshot) keep(id entry.ID, i *cache.Item) {
-	if s.Cached && i.AsOf != 0 && i.Weight() < cache.LargeEntry {
-		s.Catalog.Cache.Entries.Set(id, i)
+	if s.Cached && i.AsOf != 0 {
+		s.Catalog.Cache.Keep(id, i)
 	}
 }
 
@@ -337,19 +338,35 @@ func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (*dn.
 	if n, asOf := i.Name(); n != nil && (s.Cached || s.Written) && s.Unchanged(cache.Moves, asOf) {
 		return n, nil
 	}
-	text := i.Node.UpRDN
-	if i.Node.Parent != catalog.Root {
-		above, err := s.Name(ctx, i.Node.Parent)
-		if err != nil {
-			return nil, err
-		}
-		text += "," + above.String()
-	}
-	name := dn.NewName(text)
-	if asOf := s.At.Ordinal(); s.Cached && asOf != 0 {
+	name, err := s.NewName(ctx, i)
+	if asOf := s.At.Ordinal(); err == nil && s.Cached && asOf != 0 {
 		s.Catalog.Cache.SetName(i, name, asOf)
 	}
-	return name, nil
+	return name, err
+}
+
+// NewName returns the name of an entry, as NameOf does, but neither from the cache nor for the cache. For an
+// entry that is used seldom, a new name costs less than what the cache keeps of the entry besides the item: that
+// is in places of the memory where nothing was used for long.
+func (s *Snapshot) NewName(ctx context.Context, i *cache.Item) (*dn.Name, error) {
+	if i.Node.Parent == catalog.Root {
+		return dn.NewName(i.Node.UpRDN), nil
+	}
+	above, err := s.Name(ctx, i.Node.Parent)
+	if err != nil {
+		return nil, err
+	}
+	return dn.NewName(i.Node.UpRDN + "," + above.String()), nil
+}
+
+// isCalled reports whether an entry has a name.
+func (s *Snapshot) isCalled(ctx context.Context, i *cache.Item, name string) (bool, error) {
+	rest, ok := strings.CutPrefix(name, i.Node.UpRDN)
+	if !ok || i.Node.Parent == catalog.Root {
+		return ok && rest == "", nil
+	}
+	above, err := s.Name(ctx, i.Node.Parent)
+	return err == nil && len(rest) > 0 && rest[0] == ',' && rest[1:] == above.String(), err
 }
 
 // Entry reads an entry. It returns nil if there is no such entry. The result includes secret
@@ -631,11 +648,10 @@ func (s *Snapshot) recall(ctx context.Context, k cache.Hint, name string) (Locat
 	if i == nil {
 		return Located{}, false
 	}
-	n, err := s.NameOf(ctx, id, i)
-	if err != nil || n.String() != name {
+	if is, err := s.isCalled(ctx, i, name); err != nil || !is {
 		return Located{}, false
 	}
-	return Located{id, i.Node.Parent, n}, true
+	return Located{id, i.Node.Parent, dn.NewName(name)}, true
 }
 
 // Remember caches the entry of a name for Recall, if the name has the stored spelling.

@@ -1,7 +1,9 @@
 package write
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/partition/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
@@ -12,10 +14,11 @@ import (
 )
 
 // The method "before" returns the cached item of an entry that a modification is about to
-// write. It returns nil if no modifications are wanted (see cache.Recent), if the transaction
-// is in a branch, or if the cache does not contain the entry.
+// write. It returns nil if nobody wants the entry after the modification, if the transaction
+// is in a branch, or if the cache does not contain the entry. On a store of one server, the cache
+// wants it: the next to use the entry would have to read it.
 func (tx *Tx) before(id entry.ID) *cache.Item {
-	if !tx.Partition.Recent.Wanted() || tx.At.InBranch() {
+	if tx.Partition.DB.Shared() && !tx.Partition.Recent.Wanted() || tx.At.InBranch() {
 		return nil
 	}
 	if i := tx.Current(id); i != nil && !i.Wide() {
@@ -29,6 +32,7 @@ func (tx *Tx) before(id entry.ID) *cache.Item {
 type modified struct {
 	before *cache.Item
 	after  *entry.Entry
+	alone  bool // set when the transaction commits: nothing else has changed the entry since before
 }
 
 // remember records the modification for cache.Recent. Finish must have been called.
@@ -37,7 +41,7 @@ func (m *modification) remember() {
 		return
 	}
 	if e := m.after(m.before.Packed.Entry(m.pl.ID)); e != nil {
-		m.tx.modified = append(m.tx.modified, modified{m.before, e})
+		m.tx.modified = append(m.tx.modified, modified{before: m.before, after: e})
 	}
 }
 
@@ -112,8 +116,8 @@ func setValues(e *entry.Entry, t *schema.AttributeType, options string, values [
 }
 
 // publish adds the modifications of the transaction to cache.Recent when the transaction
-// commits. It omits an entry that the transaction changed in another way too, or that another
-// commit changed after the cached item was read.
+// commits, and to the cache of entries when the commit is shown. It omits an entry that the transaction
+// changed in another way too, or that another commit changed after the cached item was read.
 func (tx *Tx) publish() {
 	if len(tx.modified) == 0 {
 		return
@@ -121,12 +125,59 @@ func (tx *Tx) publish() {
 	once := tx.Txn.TouchedOnce()
 	tx.Txn.AtCommit(func(r table.Revision) {
 		var ms []*cache.Modification
-		for _, m := range tx.modified {
-			if id := m.after.ID; once[id] && !tx.Txn.ChangedAfter(id, m.before.AsOf) {
-				after := tx.Catalog.Cache.NewItem(0, m.before.Node, m.after.Attributes)
-				ms = append(ms, &cache.Modification{Revision: r, Schema: tx.Catalog.Schema, ID: id, Before: m.before, After: after})
+		for i := range tx.modified {
+			m := &tx.modified[i]
+			id := m.after.ID
+			m.alone = once[id] && !tx.Txn.ChangedAfter(id, m.before.AsOf)
+			if m.alone && tx.Partition.Recent.Wanted() {
+				ms = append(ms, &cache.Modification{Revision: r, Schema: tx.Catalog.Schema, ID: id, Before: m.before, After: tx.itemAfter(m, 0)})
 			}
 		}
-		tx.Partition.Recent.Add(ms)
+		if ms != nil {
+			tx.Partition.Recent.Add(ms)
+		}
 	})
+	tx.Txn.WhenShown(func(ordinal uint64) {
+		for i := range tx.modified {
+			if m := &tx.modified[i]; m.alone && !isWide(m.after) {
+				tx.Catalog.Cache.Keep(m.after.ID, tx.itemAfter(m, ordinal))
+			}
+		}
+	})
+}
+
+// itemAfter returns the item of an entry after a modification, as if it had been read from the store.
+func (tx *Tx) itemAfter(m *modified, asOf uint64) *cache.Item {
+	as := m.after.Attributes
+	slices.SortFunc(as, tx.compareColumns)
+	m.before.Node.Order.Arrange(as)
+	return tx.Catalog.Cache.NewItem(asOf, m.before.Node, as)
+}
+
+// compareColumns compares attributes by their places in a row of the table master. The entryUUID, which has no
+// columns, is last.
+func (tx *Tx) compareColumns(a, b entry.Attribute) int {
+	if id := tx.Catalog.EntryUUID; a.Type == id || b.Type == id {
+		return cmp.Compare(bit(a.Type == id), bit(b.Type == id))
+	}
+	if a.Options == "" && b.Options == "" {
+		return strings.Compare(a.Type.Name(), b.Type.Name())
+	}
+	return strings.Compare(a.Type.Name()+a.Options, b.Type.Name()+b.Options)
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// isWide reports whether an entry counts as wide when it is read.
+func isWide(e *entry.Entry) bool {
+	n := 0
+	for i := range e.Attributes {
+		n += len(e.Attributes[i].Values)
+	}
+	return n > state.MaxColumns/2 // near the limit, reading it tells
 }

@@ -240,6 +240,9 @@ func (e *embedded) commit(ctx context.Context, tx *Tx) (table.Revision, *conflic
 	if err := e.await(p, wait); err != nil {
 		return 0, nil, err
 	}
+	if tx.shown != nil {
+		tx.shown(p.ordinal)
+	}
 	return p.head, nil, nil
 }
 

@@ -34,6 +34,7 @@ type Tx struct {
 	named    named    // sets of the elements of ids and keys
 	message  []byte
 	atCommit []func(table.Revision)
+	shown    func(ordinal uint64) // see WhenShown
 	urgent   bool
 	prepared time.Time // when the log had the commit or, on a shared store, when it was decided
 }
@@ -246,6 +247,10 @@ func (tx *Tx) SetMessage(m []byte) { tx.message = m }
 // anything is written. fn may fill in bytes that were passed to Write. fn must be quick,
 // because other commits wait for it.
 func (tx *Tx) AtCommit(fn func(r table.Revision)) { tx.atCommit = append(tx.atCommit, fn) }
+
+// WhenShown sets the function that is called when the commit is durable and shown, with the ordinal of the first
+// state that shows it. On a store that servers share, it is not called.
+func (tx *Tx) WhenShown(fn func(ordinal uint64)) { tx.shown = fn }
 
 // SetUrgent marks the transaction as one that helps to free space in the store; see
 // table.Batch.

@@ -80,22 +80,23 @@ func MayBind(ctx context.Context, req *request.Request, who *settings.Identity) 
 	}
 	newest := state.Newest(req.Server.Part)
 	defer newest.Close()
-	j, err := judgeOf(ctx, req, newest, who)
-	if err != nil || j.Everywhere().Entry(acl.Bind) {
+	if all, err := req.Everyone(ctx, newest); err != nil || all&acl.Bind != 0 {
 		return err == nil, err
 	}
-	d, err := j.DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
+	p, err := req.ProgramOf(ctx, newest, who)
+	if err != nil || p.Always().Entry(acl.Bind) {
+		return err == nil, err
+	}
+	d, err := judgeBy(p, newest).DecideAt(ctx, partition.Located{ID: who.ID, Name: who.Name})
 	return d != nil && d.Entry(acl.Bind), err
 }
 
-// judgeOf returns the Judge for an identity's requests on this connection. The Judge uses
-// the rules of the newest state.
-func judgeOf(ctx context.Context, req *request.Request, newest *partition.Snapshot, who *settings.Identity) (*judge.Judge, error) {
-	p, err := req.ProgramOf(ctx, newest, who)
+// judgeBy returns a Judge that decides about the newest state by a program.
+func judgeBy(p *acl.Program, newest *partition.Snapshot) *judge.Judge {
 	j := &judge.Judge{}
 	j.Read(newest, newest.Schema())
 	j.By(p)
-	return j, err
+	return j
 }
 
 // sendAuthzID adds the authorization identity control to the response, if the bind succeeded

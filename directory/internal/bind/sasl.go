@@ -167,11 +167,11 @@ func wanted(ctx context.Context, req *request.Request, who *settings.Identity, a
 func mayActAs(ctx context.Context, req *request.Request, who, other *settings.Identity) error {
 	newest := state.Newest(req.Server.Part)
 	defer newest.Close()
-	j, err := judgeOf(ctx, req, newest, who)
+	p, err := req.ProgramOf(ctx, newest, who)
 	if err != nil {
 		return err
 	}
-	return identify.MayAssume(ctx, j, other, errCredentials)
+	return identify.MayAssume(ctx, judgeBy(p, newest), other, errCredentials)
 }
 
 // isName reports whether an authorization identity is the client's own DN. An entry with

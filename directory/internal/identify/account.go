@@ -23,12 +23,19 @@ func StateOf(ctx context.Context, req *request.Request, who *settings.Identity) 
 	if !who.HasEntry() || who.Admin {
 		return account.State{}, nil, nil
 	}
+	i, err := req.Snapshot.Item(ctx, who.ID)
+	if err == nil && i != nil && i.LacksAll(req.Known.Account.All) {
+		return account.State{}, undescribed, nil
+	}
 	e, err := req.Snapshot.Some(ctx, who.ID, req.Known.Account.All)
 	if err != nil || e == nil {
 		return account.State{Disabled: true}, nil, err
 	}
 	return State(&req.Known.Account, e), e, nil
 }
+
+// undescribed is an entry without attributes that describe an account.
+var undescribed = &entry.Entry{}
 
 // State reads the account state from an entry.
 func State(a *wellknown.AccountTypes, e *entry.Entry) account.State {

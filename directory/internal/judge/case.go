@@ -24,7 +24,7 @@ func (j *Judge) Case(name *dn.Name, e *entry.Entry) Case { return Case{j, name, 
 // decide is Judge.Decide for the entry.
 func (c Case) decide(ctx context.Context) (*acl.Decision, error) {
 	j := c.judge
-	if j.last == c.entry {
+	if j.decided(c.entry) {
 		return j.decision, nil
 	}
 	name, err := c.name.DN()

@@ -26,6 +26,7 @@ type Judge struct {
 	// decision is the last decision, and last is the entry that it is about. A search
 	// needs the decision about an entry twice: for the filter, and to show the entry.
 	last     *entry.Entry
+	id       entry.ID // of the entry when the decision was made
 	decision *acl.Decision
 	failed   error // why a filter could not make a decision
 
@@ -61,6 +62,9 @@ func (j *Judge) Unrestrict() {
 
 // Read makes the Judge decide about the entries of another state.
 func (j *Judge) Read(s *partition.Snapshot, sch *schema.Schema) {
+	if j.state == s && j.schema == sch && j.past == nil && j.failed == nil {
+		return
+	}
 	*j = Judge{program: j.program, unrestricted: j.unrestricted, state: s, schema: sch, refusal: j.refusal}
 }
 
@@ -120,7 +124,7 @@ func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filt
 		return nil, errNoRules
 	case j.past == nil && j.program.Schema() != j.schema:
 		return nil, errRules
-	case j.last == e:
+	case j.decided(e):
 		return j.decision, nil
 	}
 	var d *acl.Decision
@@ -133,9 +137,13 @@ func (j *Judge) Decide(ctx context.Context, name dn.DN, e *entry.Entry, src filt
 	if err != nil {
 		return nil, err
 	}
-	j.last, j.decision = e, d
+	j.last, j.id, j.decision = e, e.ID, d
 	return d, nil
 }
+
+// decided reports whether the last decision is about an entry. Searches use the memory of an entry again for the
+// next one, so the id is compared too.
+func (j *Judge) decided(e *entry.Entry) bool { return j.last == e && j.id == e.ID }
 
 // decide returns the decision of a program about an entry of a state.
 func (j *Judge) decide(ctx context.Context, p *acl.Program, s *partition.Snapshot, name dn.DN, e *entry.Entry, src filter.Source) (*acl.Decision, error) {

@@ -32,12 +32,22 @@ func (req *Request) Judged(ctx context.Context, newest *partition.Snapshot) erro
 	return err
 }
 
+// Keep keeps the state by which the request was admitted, so that the next call of Newest returns it. It is
+// not for a request that waits for anything before it calls Newest.
+func (req *Request) Keep(s *partition.Snapshot) { req.kept = s }
+
 // Newest sets the request to read the newest state, and returns that state. The Judge then
 // decides by the access rules of that state. By the rules that were in force when the
 // request arrived, the request might show a value that was written later, under newer rules
 // that hide the value.
 func (req *Request) Newest(ctx context.Context) (*partition.Snapshot, error) {
-	s := req.Now()
+	s := req.kept
+	if s != nil {
+		req.kept = nil
+		req.Read(s)
+	} else {
+		s = req.Now()
+	}
 	if req.Judge.Unrestricted() || s.Ordinal() == req.judged {
 		return s, nil
 	}
@@ -52,6 +62,15 @@ func (req *Request) Newest(ctx context.Context) (*partition.Snapshot, error) {
 // connection.
 func (req *Request) ProgramOf(ctx context.Context, newest *partition.Snapshot, who *settings.Identity) (*acl.Program, error) {
 	return req.Server.rules.Program(ctx, newest, req.asker(who), req.connection(who))
+}
+
+// Everyone returns rights that every identity has on every entry, by the access rules of a state.
+func (req *Request) Everyone(ctx context.Context, newest *partition.Snapshot) (acl.Rights, error) {
+	set, err := req.Server.rules.Set(ctx, newest)
+	if err != nil {
+		return 0, err
+	}
+	return set.Everyone(), nil
 }
 
 // connection returns the properties of the request's connection that access rules test. They

@@ -50,6 +50,7 @@ type Request struct {
 	Cost    *partition.Cost // of the request's searches; set only if Watched, or if Controls.Explain is set
 	refusal judge.Refusal
 	held    []*partition.Snapshot // states to close at the end of the request, because the Judge reads them
+	kept    *partition.Snapshot   // see Keep
 	judged  uint64                // the ordinal of the state whose access rules the Judge applies
 	dynamic *access.DynamicGroups // the dynamic groups of Snapshot; nil: not read yet
 }
@@ -74,6 +75,9 @@ func (req *Request) Begin(s *Session, id int32) {
 func (req *Request) End() {
 	for _, s := range req.held {
 		s.Close()
+	}
+	if req.kept != nil {
+		req.kept.Close()
 	}
 	*req.Response = op.Response{}
 	*req.Seen = monitor.Observation{Indexes: req.Seen.Indexes[:0]}
@@ -117,6 +121,7 @@ func (req *Request) adopt(s *partition.Snapshot, sch *schema.Schema) {
 // share one response.
 func (req *Request) On(s *partition.Snapshot) *Request {
 	x := *req
+	x.kept = nil
 	x.Read(s)
 	return &x
 }
@@ -124,7 +129,7 @@ func (req *Request) On(s *partition.Snapshot) *Request {
 // Apart returns a copy of the request for a job that continues after the end of the request.
 func (req *Request) Apart() *Request {
 	x := *req
-	x.Response, x.Seen, x.Cost, x.held = &op.Response{}, &monitor.Observation{}, &partition.Cost{}, nil
+	x.Response, x.Seen, x.Cost, x.held, x.kept = &op.Response{}, &monitor.Observation{}, &partition.Cost{}, nil, nil
 	x.adopt(nil, req.Schema)
 	return &x
 }

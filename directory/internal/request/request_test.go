@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // TestEndKeepsNothing checks that a reused Request contains nothing of the last request,
@@ -30,7 +31,7 @@ func TestEndKeepsNothing(t *testing.T) {
 	req.Snapshot, req.Schema, req.Known = &partition.Snapshot{}, &schema.Schema{}, &wellknown.Elements{}
 	req.Branch, req.Suffix = &branch.Branch{}, "cn=x,cn=branches"
 	req.dynamic = &access.DynamicGroups{}
-	req.held, req.judged = []*partition.Snapshot{}, 1
+	req.held, req.kept, req.judged = []*partition.Snapshot{}, &partition.Snapshot{At: &txn.Snapshot{}}, 1
 	req.Sink = noSink{}
 	req.Response.Code, req.Seen.Entries, req.Watched = op.Busy, 1, true
 	req.Cost.Candidates = 1

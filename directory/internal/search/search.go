@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/internal/filterprep"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/locate"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/request"
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -54,6 +55,7 @@ func Run(ctx context.Context, req *request.Request, l Lists, r *op.Search, sink 
 	if err := st.Out.View.OpenRights(ctx, r.Attributes); err != nil {
 		return err
 	}
+	st.baseName = at.Name
 	return st.send(ctx, at.ID)
 }
 
@@ -80,7 +82,8 @@ func openState(ctx context.Context, req *request.Request, r *op.Search, p *deliv
 // A Stream sends the results of a search.
 type Stream struct {
 	state
-	Out delivery.Output
+	Out   delivery.Output
+	yield func(*partition.Result, error) bool // the method found, which is allocated once
 }
 
 // state contains the fields of a Stream that belong to one search.
@@ -96,15 +99,18 @@ type state struct {
 	// base is the entry at which the search began, and bases are the targets of the
 	// aliases found so far. A search that follows aliases may find an entry twice, so
 	// seen contains the entries found so far. It is nil for other searches.
-	base  entry.ID
-	seen  map[entry.ID]bool
-	bases []entry.ID
+	base     entry.ID
+	baseName *dn.Name // nil: not known
+	seen     map[entry.ID]bool
+	bases    []entry.ID
 
 	keys   []partition.SortKey // nil: unsorted
 	lists  Lists
-	way    byte           // byList, byIndex or bySearch; 0 if the search is not sorted
-	sorter *search.Sorter // collects the results while a list is made; otherwise nil
-	drawn  int64          // memory drawn for the sorter
+	way    byte            // byList, byIndex or bySearch; 0 if the search is not sorted
+	sorter *search.Sorter  // collects the results while a list is made; otherwise nil
+	drawn  int64           // memory drawn for the sorter
+	ctx    context.Context // of the query that runs
+	err    error           // the error with which the query has ended
 }
 
 // streams is a pool of Streams, so that their buffers are reused.
@@ -127,9 +133,10 @@ func (st *Stream) send(ctx context.Context, base entry.ID) error {
 	if err := st.Prepare(ctx); err != nil {
 		return err
 	}
-	begun := time.Now()
 	x := st.Req.Controls.Explain
+	var begun time.Time
 	if x != nil {
+		begun = time.Now()
 		if err := mayExplain(st.Req); err != nil {
 			return err
 		}
@@ -258,7 +265,7 @@ func (st *Stream) classes(ctx context.Context) (err error) {
 
 // begin completes the query for a search from a base.
 func (st *Stream) begin(ctx context.Context, base entry.ID) (err error) {
-	st.base, st.Query.Base = base, base
+	st.base, st.Query.Base, st.Query.BaseName = base, base, st.baseName
 	if !st.aliases {
 		st.Query.Filter, err = st.Req.Judge.Narrow(ctx, st.Query.Filter, base, st.Query.Scope)
 	}
@@ -291,7 +298,7 @@ func (st *Stream) runQueries(ctx context.Context) error {
 		return err
 	}
 	for i := 0; i < len(st.bases); i++ {
-		st.Query.Base, st.Query.Scope, st.Query.After = st.bases[i], op.WholeSubtree, nil
+		st.Query.Base, st.Query.BaseName, st.Query.Scope, st.Query.After = st.bases[i], nil, op.WholeSubtree, nil
 		if st.R.Scope == op.SingleLevel {
 			st.Query.Scope = op.BaseObject
 		}
@@ -303,18 +310,28 @@ func (st *Stream) runQueries(ctx context.Context) error {
 }
 
 func (st *Stream) runQuery(ctx context.Context) error {
-	for found, err := range search.Search(ctx, st.Req.Snapshot, st.Query) {
-		if err != nil {
-			return err
-		}
-		if err := st.take(ctx, found); err != nil {
-			return err
-		}
+	st.Query.Lend = st.sorter == nil
+	if st.yield == nil {
+		st.yield = st.found
+	}
+	st.ctx, st.err = ctx, nil
+	search.Each(ctx, st.Req.Snapshot, st.Query, st.yield)
+	if st.err != nil {
+		return st.err
 	}
 	if err := st.Req.Judge.Failure(); err != nil {
 		return err
 	}
 	return st.Out.View.Shared.Failure()
+}
+
+// found handles a result of the query. It returns false if the query must end.
+func (st *Stream) found(found *partition.Result, err error) bool {
+	if err == nil {
+		err = st.take(st.ctx, found)
+	}
+	st.err = err
+	return err == nil
 }
 
 // take handles one found entry.
