@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -163,8 +162,7 @@ func (v *door) ReadsPast() bool {
 	then := *v
 	then.At = "now"
 	_, err := then.base("cn=config", "1.1")
-	var refused *op.Result
-	return !errors.As(err, &refused) || refused.Code != op.InsufficientAccessRights
+	return !web.IsResult(err, op.InsufficientAccessRights)
 }
 
 // RestoreLink returns the address of the page that restores an entry to the moment before a change.
@@ -215,14 +213,14 @@ type historyPage struct {
 func showHistory(v *visit) error {
 	v.At = ""
 	p := &historyPage{ID: v.r.PathValue("id")}
-	var missing *op.Result
-	e, err := v.subject(summary...)
+	e, missing := v.subject(summary...)
 	switch {
-	case err == nil:
+	case missing == nil:
 		p.Entry, p.DN, p.ID = e, e.DN, e.First("entryUUID")
-	case !errors.As(err, &missing) || missing.Code != op.NoSuchObject || strings.HasPrefix(p.ID, "dn:"):
-		return err
+	case !web.IsResult(missing, op.NoSuchObject) || strings.HasPrefix(p.ID, "dn:"):
+		return missing
 	}
+	var err error
 	if p.found, p.Changes, err = v.changes(filter.EqualTo("targetEntryUUID", p.ID), rows, v.r.URL.Query().Get("cookie")); err != nil {
 		return err
 	}
@@ -268,8 +266,7 @@ func compareMoments(v *visit) error {
 		then.At = at
 		texts[i] = map[string]string{}
 		e, more, err := then.whole(p.ID)
-		var missing *op.Result
-		if errors.As(err, &missing) && missing.Code == op.NoSuchObject {
+		if web.IsResult(err, op.NoSuchObject) {
 			continue
 		} else if err != nil {
 			return err
@@ -523,9 +520,6 @@ func (v *door) restoration(r control.Restore) (p *restorePage, err error) {
 
 // restore shows what a restore would do, and makes it if it is posted.
 func restore(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	r := control.Restore{Name: strings.TrimSpace(v.r.Form.Get("name")), Moment: strings.TrimSpace(v.r.Form.Get("moment")), Subtree: v.r.Form.Has("subtree")}
 	var refused error
 	if v.r.Method == http.MethodPost {
@@ -556,9 +550,6 @@ type undoPage struct {
 
 // undo shows how the commit of a change is undone, and does so if it is posted and nobody changed its entries since.
 func undo(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	n, err := strconv.Atoi(v.r.Form.Get("number"))
 	if err != nil {
 		return errorf(http.StatusNotFound, "The address of this page is damaged: begin with the change that is to be undone.")

@@ -249,7 +249,7 @@ func (c *client) authenticate(q *http.Request) error {
 		bind = &op.Bind{Version: 3, SASL: true, Mechanism: "OAUTHBEARER", Credentials: []byte("n,,\x01auth=Bearer " + token + "\x01\x01")}
 	}
 	_, err := c.Do(c.ctx, bind, web.Answer{})
-	if isCode(err, op.SASLBindInProgress) || isCode(err, op.AuthMethodNotSupported) {
+	if web.IsResult(err, op.SASLBindInProgress) || web.IsResult(err, op.AuthMethodNotSupported) {
 		return &Error{401, "", "the credentials are not accepted"}
 	}
 	return err

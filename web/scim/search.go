@@ -77,7 +77,7 @@ func (c *client) named(name string) (*record, error) {
 	var found *record
 	_, err := c.find(&op.Search{Base: name, Filter: &filter.Present{Attribute: "objectClass"}, Attributes: []string{"entryUUID", "objectClass"}},
 		func(e *record) error { found = e; return nil })
-	if isCode(err, op.NoSuchObject) {
+	if web.IsResult(err, op.NoSuchObject) {
 		err = nil
 	}
 	if c.ids == nil {
@@ -198,12 +198,6 @@ func (c *client) allMembers(k *kind, r *record) error {
 			r.values[member] = append(r.values[member], next.values[member]...)
 		}
 	}
-}
-
-// isCode reports whether an error is a result with a code.
-func isCode(err error, code op.Code) bool {
-	var r *op.Result
-	return errors.As(err, &r) && r.Code == code
 }
 
 // resource returns an entry as a resource.
@@ -388,7 +382,7 @@ func (c *client) byCursor(r *request, kinds []*kind, search *op.Search, count in
 		controls = append(controls, key)
 	}
 	done, err := c.find(search, add, controls...)
-	if isCode(err, op.UnwillingToPerform) && len(cookie) > 0 {
+	if web.IsResult(err, op.UnwillingToPerform) && len(cookie) > 0 {
 		return invalid("invalidCursor", "the cursor does not belong to this query, or is too old: begin with an empty one")
 	}
 	if err != nil {
