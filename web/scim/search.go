@@ -375,7 +375,7 @@ func (c *client) byCursor(r *request, kinds []*kind, search *op.Search, count in
 	}
 	controls := []op.Control{{OID: control.OIDPagedResults, Critical: true, Value: control.PagedResults{Size: count, Cookie: cookie}.Encode()}}
 	if r.query.Get("sortBy") != "" {
-		key, err := c.sortKey(r, kinds)
+		key, err := c.h.sortKey(r, kinds)
 		if err != nil {
 			return err
 		}
@@ -403,7 +403,7 @@ func (c *client) byIndex(r *request, kinds []*kind, search *op.Search, count int
 		return err
 	}
 	first = min(max(first, 1), math.MaxInt32) // of a virtual list view
-	key, err := c.sortKey(r, kinds)
+	key, err := c.h.sortKey(r, kinds)
 	if err != nil {
 		return err
 	}
@@ -435,7 +435,7 @@ func (c *client) byIndex(r *request, kinds []*kind, search *op.Search, count int
 var errRange = errors.New("behind the last result")
 
 // sortKey returns the control that sorts a query: by sortBy, else by name.
-func (c *client) sortKey(r *request, kinds []*kind) (op.Control, error) {
+func (h *handler) sortKey(r *request, kinds []*kind) (op.Control, error) {
 	by := r.query.Get("sortBy")
 	key := control.SortKey{Reverse: strings.EqualFold(r.query.Get("sortOrder"), "descending")}
 	if order := r.query.Get("sortOrder"); order != "" && !key.Reverse && !strings.EqualFold(order, "ascending") {
@@ -467,7 +467,7 @@ func (c *client) sortKey(r *request, kinds []*kind) (op.Control, error) {
 			} else if a != nil && a.name != "active" && a.returned != "never" {
 				key.Attribute = a.ldap
 			}
-			if t := c.h.d.Schema().Attribute(key.Attribute); t != nil && t.NamesEntries() {
+			if t := h.d.Schema().Attribute(key.Attribute); t != nil && t.NamesEntries() {
 				key.Attribute = "" // names of entries, which clients do not see
 			}
 		}

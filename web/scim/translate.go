@@ -122,7 +122,7 @@ func (c *client) translateSub(in scope, t *compare) (filter.Filter, error) {
 	case a.types == nil:
 		return c.byID(in.ldap, t)
 	}
-	if c.comparable(t, in.ldap) != nil && len(a.types) > 1 {
+	if comparable(c.h.d.Schema(), t, in.ldap) != nil && len(a.types) > 1 {
 		return never, nil // values of other types may be compared so
 	}
 	return c.on(t, in.ldap, t.value)
@@ -269,7 +269,7 @@ func (c *client) on(t *compare, ldap string, v any) (filter.Filter, error) {
 	if ldap == "postalAddress" {
 		text = ldapschema.PostalAddress(text)
 	}
-	if err := c.comparable(t, ldap); err != nil {
+	if err := comparable(c.h.d.Schema(), t, ldap); err != nil {
 		return nil, err
 	}
 	value := []byte(text)
@@ -302,8 +302,7 @@ func (c *client) on(t *compare, ldap string, v any) (filter.Filter, error) {
 
 // comparable returns an error if the directory cannot compare values of an LDAP attribute in the way of a test: its filters
 // would select nothing.
-func (c *client) comparable(t *compare, ldap string) error {
-	s := c.h.d.Schema()
+func comparable(s *ldapschema.Schema, t *compare, ldap string) error {
 	a, wrong := s.Attribute(ldap), false
 	switch t.operator {
 	case "gt", "ge", "lt", "le":
