@@ -64,6 +64,7 @@ test-long:
 	$(GO) test ./store/txn -run '^TestBranchCrash' -branch-crashes 200 -hbase-crashes 200 -parallel 6 -timeout 2h
 	$(GO) test ./store/hbase -run 'TestConformance|TestRandom' -rapid.checks 300 -queries 10000 -timeout 2h
 	$(GO) test ./store/hbase -run TestSecured -secured -timeout 1h
+	$(GO) test ./web/console -run '^TestOddRequests$$' -odd 2000 -timeout 1h
 	$(GO) test ./store/txn/model -long -timeout 4h
 	$(GO) test ./directory/account -run GuessesAreBounded -histories 1000000 -timeout 1h
 	$(GO) test ./directory -run CodesAreUsedOnce -codes 100000 -timeout 2h

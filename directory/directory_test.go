@@ -282,10 +282,11 @@ func (c *client) request(cmd, input string, rest []line) op.Request {
 	case "extended":
 		return extended(input)
 	case "restore":
-		f, _ := fields(input, "dn", "moment", "subtree", "dryRun")
+		f, _ := fields(input, "dn", "moment", "subtree", "dryRun", "undo")
 		_, subtree := f["subtree"]
 		_, dryRun := f["dryRun"]
-		x := control.Restore{Name: f["dn"], Moment: f["moment"], Subtree: subtree, DryRun: dryRun}
+		_, undo := f["undo"]
+		x := control.Restore{Name: f["dn"], Moment: f["moment"], Subtree: subtree, DryRun: dryRun, Undo: undo}
 		return &op.Extended{OID: control.OIDRestore, Value: x.Encode()}
 	case "diff":
 		f, _ := fields(input, "from", "to", "base")

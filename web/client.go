@@ -3,7 +3,9 @@ package web
 
 import (
 	"context"
+	"errors"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
@@ -42,6 +44,12 @@ func (c Client) Do(ctx context.Context, r op.Request, a Answer, controls ...op.C
 		return &s.response, nil
 	}
 	return &s.response, &s.response.Result
+}
+
+// IsResult reports whether an error is a result of an operation with one of some codes; without codes, with any.
+func IsResult(err error, codes ...op.Code) bool {
+	var r *op.Result
+	return errors.As(err, &r) && (len(codes) == 0 || slices.Contains(codes, r.Code))
 }
 
 // BindRequest returns the bind for a name that somebody has typed and a password: a simple bind for a DN, and otherwise

@@ -145,6 +145,7 @@ var examples = []example{
 	{"ParseAccessDiff", "\x30\x12\x30\x10\x01\x01\xff\x30\x05\x04\x03see\x30\x04\x04\x02us", control.AccessDiff{{Gained: true, Rights: []string{"see"}, Where: []string{"us"}}}},
 	{"ParseAccessDiff", "\x30\x00", control.AccessDiff(nil)},
 	{"ParseRestore", "\x30\x11\x04\x03o=x\x04\x04then\x01\x01\xff\x01\x01\x00", control.Restore{Name: "o=x", Moment: "then", Subtree: true}},
+	{"ParseRestore", "\x30\x0e\x04\x00\x04\x01r\x01\x01\x00\x01\x01\x00\x01\x01\xff", control.Restore{Moment: "r", Undo: true}},
 	{"ParseRestored", "\x30\x15\x02\x01\x03\x04\x01r\x02\x01\x01\x30\x05\x04\x03o=x\x30\x00\x02\x01\x02", control.Restored{
 		Changes: 3, Revision: "r", Kept: 1, Erased: 2, Lost: []string{"o=x"}, Unnamed: []string{}}},
 	{"ParseDiff", "\x30\x0c\x04\x01a\x04\x03now\x04\x02o=", control.Diff{From: "a", To: "now", Base: "o="}},
@@ -273,6 +274,7 @@ func TestEncode(t *testing.T) {
 		{control.AccessDiff{{Gained: true, Rights: []string{"see"}, Where: []string{"us"}}}, "\x30\x12\x30\x10\x01\x01\xff\x30\x05\x04\x03see\x30\x04\x04\x02us"},
 		{control.AccessDiff(nil), "\x30\x00"},
 		{control.Restore{Name: "o=x", Moment: "then", Subtree: true}, "\x30\x11\x04\x03o=x\x04\x04then\x01\x01\xff\x01\x01\x00"},
+		{control.Restore{Moment: "r", Undo: true}, "\x30\x0e\x04\x00\x04\x01r\x01\x01\x00\x01\x01\x00\x01\x01\xff"},
 		{control.Restored{Changes: 3, Revision: "r", Kept: 1, Erased: 2, Lost: []string{"o=x"}},
 			"\x30\x15\x02\x01\x03\x04\x01r\x02\x01\x01\x30\x05\x04\x03o=x\x30\x00\x02\x01\x02"},
 		{control.Diff{From: "a", To: "now", Base: "o="}, "\x30\x0c\x04\x01a\x04\x03now\x04\x02o="},

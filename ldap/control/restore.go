@@ -19,10 +19,12 @@ const (
 //		name            OCTET STRING, -- a DN: the name that the entry had
 //		moment          OCTET STRING, -- text, as in the control at
 //		subtree         BOOLEAN,
-//		dryRun          BOOLEAN }
+//		dryRun          BOOLEAN,
+//		undo            BOOLEAN DEFAULT FALSE } -- the moment is the revision of a commit that is undone;
+//		                                        -- the name is empty
 type Restore struct {
-	Name, Moment    string
-	Subtree, DryRun bool
+	Name, Moment          string
+	Subtree, DryRun, Undo bool
 }
 
 // ParseRestore parses the value of a request.
@@ -31,6 +33,9 @@ func ParseRestore(value []byte) (x Restore, err error) {
 		x.Name = string(r.Bytes(ber.OctetString))
 		x.Moment = string(r.Bytes(ber.OctetString))
 		x.Subtree, x.DryRun = r.Bool(ber.Boolean), r.Bool(ber.Boolean)
+		if r.At(ber.Boolean) {
+			x.Undo = r.Bool(ber.Boolean)
+		}
 	})
 	return x, err
 }
@@ -42,6 +47,9 @@ func (x Restore) Encode() []byte {
 	b = ber.AppendString(b, ber.OctetString, x.Moment)
 	b = ber.AppendBool(b, ber.Boolean, x.Subtree)
 	b = ber.AppendBool(b, ber.Boolean, x.DryRun)
+	if x.Undo {
+		b = ber.AppendBool(b, ber.Boolean, true)
+	}
 	return ber.Close(b, 0)
 }
 

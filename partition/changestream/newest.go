@@ -98,7 +98,7 @@ func newestOf(ctx context.Context, s *state.Snapshot, id entry.ID, upTo uint64, 
 		if err != nil {
 			return err
 		}
-		r, err := changed(ctx, before, id)
+		r, err := Changed(ctx, before, id)
 		before.Close()
 		if err != nil || r <= db.Horizon() {
 			return err
@@ -107,7 +107,7 @@ func newestOf(ctx context.Context, s *state.Snapshot, id entry.ID, upTo uint64, 
 		if err != nil {
 			return err
 		}
-		c := toChange(&rec)
+		c := CommitOf(&rec)
 		if c.First, err = db.NumberAt(ctx, r-1); err != nil {
 			return err
 		}
@@ -120,9 +120,9 @@ func newestOf(ctx context.Context, s *state.Snapshot, id entry.ID, upTo uint64, 
 	}
 }
 
-// changed returns the first revision that shows the last change of an entry, or 0 if nothing is known
+// Changed returns the first revision that shows the last change of an entry, or 0 if nothing is known
 // of a change.
-func changed(ctx context.Context, s *state.Snapshot, id entry.ID) (table.Revision, error) {
+func Changed(ctx context.Context, s *state.Snapshot, id entry.ID) (table.Revision, error) {
 	r, err := Written(ctx, s, id)
 	if r == 0 && err == nil {
 		r, err = s.Deleted(ctx, id)

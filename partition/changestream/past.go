@@ -57,14 +57,15 @@ func toChanges(records iter.Seq2[*journal.Record, error]) iter.Seq2[*Change, err
 			if rec.Weight() == 0 {
 				continue // the commit changed only hot attributes, which are not reported
 			}
-			if !yield(toChange(rec), nil) {
+			if !yield(CommitOf(rec), nil) {
 				return
 			}
 		}
 	}
 }
 
-func toChange(rec *journal.Record) *Change {
+// CommitOf returns the commit of a record of the journal.
+func CommitOf(rec *journal.Record) *Change {
 	return &Change{Revision: rec.Revision, All: rec.AllChanged, Renames: slices.Contains(rec.IDs, cache.Moves), IDs: rec.IDs, Message: rec.Message}
 }
 
@@ -83,7 +84,7 @@ func Numbered(ctx context.Context, s *state.Snapshot, n uint64) iter.Seq2[*Chang
 				yield(nil, err)
 				return
 			}
-			c := toChange(rec)
+			c := CommitOf(rec)
 			c.First, c.Last = at.Number+1, at.Number+rec.Weight()
 			at.Number = c.Last
 			if c.First <= c.Last && !yield(c, nil) {

@@ -296,3 +296,44 @@ func TestSealedNotShown(t *testing.T) {
 		}
 	}
 }
+
+// TestRestoreFollowed restores a tree in which somebody names an entry that goes away with the restore.
+func TestRestoreFollowed(t *testing.T) {
+	p := newCompany(t, stores["embedded"]())
+	then := now(t, p)
+	run(t, p, `dn: uid=x,ou=people,dc=example,dc=com
+changetype: add
+objectClass: inetOrgPerson
+cn: x
+sn: x
+
+dn: uid=a,ou=people,dc=example,dc=com
+changetype: modify
+delete: manager
+-
+add: manager
+manager: uid=x,ou=people,dc=example,dc=com
+-
+`)
+	_, _, err := restore(t, p, then, history.RestoreOptions{Subtree: true}, "ou=people,dc=example,dc=com")
+	must(t, err)
+	if d := cmp.Diff(dump(t, then), dump(t, now(t, p))); d != "" {
+		t.Errorf("not as it was: %s", d)
+	}
+	run(t, p, "dn: uid=c,ou=people,dc=example,dc=com\nchangetype: modify\ndelete: manager\n-\n")
+	then = now(t, p)
+	run(t, p, `dn: uid=x,ou=people,dc=example,dc=com
+changetype: add
+objectClass: inetOrgPerson
+cn: x
+sn: x
+
+dn: uid=c,ou=people,dc=example,dc=com
+changetype: modify
+add: manager
+manager: uid=x,ou=people,dc=example,dc=com
+-
+`)
+	_, _, err = restore(t, p, then, history.RestoreOptions{Subtree: true}, "ou=people,dc=example,dc=com")
+	must(t, err)
+}

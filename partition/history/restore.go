@@ -65,17 +65,23 @@ var errDryRun = errors.New("dry run")
 // entryUUID. An entry that is added again has the creator and the time of creation that
 // it had in the past state.
 func Restore(ctx context.Context, p *partition.Partition, then *partition.Snapshot, o RestoreOptions) (*Restored, error) {
+	return bring(ctx, p, then, &o, func(b *bringing) (*Restored, error) { return b.plan(ctx) })
+}
+
+// bring makes the changes that plan returns, in one commit.
+func bring(ctx context.Context, p *partition.Partition, then *partition.Snapshot, o *RestoreOptions, plan func(*bringing) (*Restored, error)) (*Restored, error) {
 	var done *Restored
 	r, err := write.Update(ctx, p, o.By, func(tx *partition.Tx) (err error) {
-		b := &bringing{p: p, tx: tx, then: then, o: &o}
+		b := &bringing{p: p, tx: tx, then: then, o: o}
 		defer b.close()
-		if done, err = b.plan(ctx); err != nil || len(done.Records) == 0 {
+		if done, err = plan(b); err != nil || len(done.Records) == 0 {
 			return errors.Join(err, errNothing(done))
 		}
 		if o.DryRun {
 			return errDryRun
 		}
-		tx.Rules.Relaxed, tx.Rules.Together = true, true
+		// Permissive: values that follow entries have changed with these.
+		tx.Rules.Relaxed, tx.Rules.Together, tx.Rules.Permissive = true, true, true
 		for _, rec := range done.Records {
 			if err := b.apply(ctx, rec); err != nil {
 				return fmt.Errorf("%s: %w", rec.Name, err)
@@ -132,7 +138,12 @@ func (b *bringing) plan(ctx context.Context) (*Restored, error) {
 	if d.Below, err = b.parent(ctx, at); err != nil {
 		return nil, err
 	}
-	done := &Restored{}
+	return b.differ(ctx, d)
+}
+
+// differ returns the changes of a difference, and what comes back with added entries.
+func (b *bringing) differ(ctx context.Context, d *Difference) (done *Restored, err error) {
+	done = &Restored{}
 	if d.IDs, done.Erased, err = b.withoutErased(ctx, d.IDs); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/store/table"
-	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest/conformance"
 )
 
 // open returns a store without tables on the HBase of the tests.
@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 		t.Skip("needs an HBase")
 	}
 	url := hbase.Scheme + hbasetest.Start(t) + "/" + hbasetest.Prefix(t)
-	tabletest.Run(t, func(t *testing.T) table.Store {
+	conformance.Run(t, func(t *testing.T) table.Store {
 		s, err := hbase.Open(t.Context(), url, hbase.Options{})
 		if err != nil {
 			t.Fatal(err)

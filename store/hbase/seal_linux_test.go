@@ -11,7 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 	"github.com/seed-4dac0d86/ldapd/store/table"
-	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest/conformance"
 )
 
 // withKeys opens a store that seals what covers says with keys made of letters.
@@ -42,7 +42,7 @@ func TestSealConformance(t *testing.T) {
 		t.Skip("needs the flag -secured")
 	}
 	url := hbase.Scheme + hbasetest.Start(t) + "/" + hbasetest.Prefix(t)
-	tabletest.Run(t, func(t *testing.T) table.Store {
+	conformance.Run(t, func(t *testing.T) table.Store {
 		return withKeys(t, url, "a", func(string, table.Family, []byte) bool { return true })
 	})
 }

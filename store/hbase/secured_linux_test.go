@@ -25,7 +25,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
 	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/krb"
 	"github.com/seed-4dac0d86/ldapd/store/table"
-	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest/conformance"
 )
 
 // A fortress is an HBase with Kerberos, and with TLS for clients with a certificate.
@@ -119,7 +119,7 @@ func TestSecured(t *testing.T) {
 			t.Skip("give -secured")
 		}
 		prefix := hbasetest.Prefix(t)
-		tabletest.Run(t, func(t *testing.T) table.Store {
+		conformance.Run(t, func(t *testing.T) table.Store {
 			s, err := f.open(t, prefix, hbase.Options{Kerberos: &f.user})
 			if err != nil {
 				t.Fatal(err)

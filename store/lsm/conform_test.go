@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/seed-4dac0d86/ldapd/store/table"
-	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest/conformance"
 )
 
 func openTest(t testing.TB, o Options) *Store {
@@ -34,18 +34,18 @@ func openTest(t testing.TB, o Options) *Store {
 }
 
 func TestConformance(t *testing.T) {
-	tabletest.Run(t, func(t *testing.T) table.Store { return openTest(t, Options{}) })
+	conformance.Run(t, func(t *testing.T) table.Store { return openTest(t, Options{}) })
 }
 
 func TestConformanceInMemory(t *testing.T) {
-	tabletest.Run(t, func(t *testing.T) table.Store {
+	conformance.Run(t, func(t *testing.T) table.Store {
 		// The memtables are small, so that reads use sorted tables.
 		return openTest(t, Options{Path: "store", FS: vfs.NewMem(), NoSync: true, MemTable: 64 << 10})
 	})
 }
 
 func BenchmarkStore(b *testing.B) {
-	tabletest.Bench(b, func(b *testing.B) table.Store {
+	conformance.Bench(b, func(b *testing.B) table.Store {
 		s, err := Open(Options{Path: b.TempDir()})
 		if err != nil {
 			b.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest/conformance"
 )
 
 var (
@@ -235,7 +236,7 @@ func (w *lineWorld) apply(b *lineBranch, ms []table.Mutation) {
 	if b != nil {
 		name = b.name
 	}
-	w.say("%s in %s: %s", r, name, tabletest.ShowMutations(ms))
+	w.say("%s in %s: %s", r, name, conformance.ShowMutations(ms))
 	w.commits = append(w.commits, lineCommit{r, b, ms})
 }
 

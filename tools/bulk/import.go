@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/load"
+	_ "github.com/seed-4dac0d86/ldapd/partition/load/spill/ondisk"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
 

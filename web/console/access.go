@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/web"
 )
 
 // An accessPage is the data of the page of access rules.
@@ -89,9 +89,6 @@ func without(rules, others []string) []string {
 // changeRules changes the rules of an entry, by what differs from those that the form was made from, or shows who would
 // gain and lose what.
 func changeRules(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	f := v.r.PostForm
 	x := &rulesForm{DN: strings.TrimSpace(f.Get("edit")), Was: f.Get("was"), Text: strings.ReplaceAll(f.Get("rules"), "\r\n", "\n")}
 	now, err := v.rulesAt(x.DN)
@@ -132,11 +129,10 @@ func changeRules(v *visit) error {
 func (v *visit) preview(x *rulesForm, change *op.Modify) error {
 	noOp := op.Control{OID: control.OIDNoOp, Critical: true}
 	done, err := v.do(change, noOp, op.Control{OID: control.OIDAccessDiff, Critical: true})
-	var result *op.Result
-	if errors.As(err, &result) && result.Code == op.InsufficientAccessRights { // perhaps they may be saved nevertheless
-		x.Unknown = explain(result)
+	if web.IsResult(err, op.InsufficientAccessRights) { // perhaps they may be saved nevertheless
+		x.Unknown = explain(&done.Result)
 		err = v.try(change)
-	} else if errors.As(err, &result) && result.Code == op.NoOperation {
+	} else if web.IsResult(err, op.NoOperation) {
 		err = nil
 		if c := done.Control(control.OIDAccessDiff); c != nil {
 			x.Diff, err = control.ParseAccessDiff(c.Value)
@@ -285,9 +281,6 @@ func showAccounts(v *visit) error {
 
 // unlock removes what locks or disables an account.
 func unlock(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	name := v.r.PostForm.Get("name")
 	gone := op.Change(op.ModDelete, "pwdAccountLockedTime")
 	if _, err := v.do(&op.Modify{Name: name, Changes: []op.Modification{gone}}); err != nil {
@@ -386,9 +379,6 @@ func branchDN(name string) string {
 
 // changeBranch makes, merges, parks or discards a branch.
 func changeBranch(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	f := v.r.PostForm
 	name, what := strings.TrimSpace(f.Get("branch")), f.Get("do")
 	at := branchDN(name)

@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -200,12 +199,9 @@ func (v *door) searchN(r *op.Search, n int, cookie string, more ...op.Control) (
 		f.Entries = append(f.Entries, keep(e))
 		return nil
 	}}, cs...)
-	var result *op.Result
-	switch {
-	case err == nil:
-	case errors.As(err, &result) && slices.Contains([]op.Code{op.TimeLimitExceeded, op.SizeLimitExceeded, op.AdminLimitExceeded}, result.Code):
-		f.Refused = explain(result)
-	default:
+	if web.IsResult(err, op.TimeLimitExceeded, op.SizeLimitExceeded, op.AdminLimitExceeded) {
+		f.Refused = explain(&done.Result)
+	} else if err != nil {
 		return nil, err
 	}
 	if c := done.Control(control.OIDPagedResults); c != nil {

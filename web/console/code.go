@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/web"
 )
 
 // A codePage is the data of the page on which people make their account need one-time codes (TOTP).
@@ -43,8 +44,7 @@ func showCode(v *visit) error {
 // code shows the page, with a new secret if there is none yet.
 func (v *visit) code(status int, secret []byte, wrong string) error {
 	e, err := v.base(v.Who, "*")
-	var refused *op.Result
-	if v.IsAdmin() && errors.As(err, &refused) {
+	if v.IsAdmin() && web.IsResult(err) {
 		return v.render("code", "One-time codes", &codePage{})
 	} else if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (v *visit) code(status int, secret []byte, wrong string) error {
 			return err
 		}
 		err = v.try(&op.Modify{Name: e.DN, Changes: directory.RequireTOTP(e.DN, secret)}, permissive)
-		if err != nil && !errors.As(err, &refused) {
+		if err != nil && !web.IsResult(err) {
 			return err
 		}
 		p.May = err == nil
@@ -104,9 +104,6 @@ var permissive = op.Control{OID: control.OIDPermissiveModify, Critical: true}
 // changeCode makes the account need codes, if a code shows that the person has the secret; or no codes any more, if
 // the password and a code show that it is the person.
 func changeCode(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	if v.Who == "" {
 		return v.redirect(link("/login", "to", "/me/code"))
 	}

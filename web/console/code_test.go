@@ -22,10 +22,10 @@ func TestCodes(t *testing.T) {
 	v.shows("The access rules do not let you set up codes")
 	s.ldap(s.admin, &op.Modify{Name: "cn=config", Changes: []op.Modification{{Kind: op.ModAdd, PartialAttribute: op.PartialAttribute{Description: "accessRule", Values: [][]byte{[]byte("codes: allow self to write objectClass, oathTOTPToken, oathSecret")}}}}})
 	v.get("/me/code")
-	secret := formValues(nodes(v.doc, "form")[2]).Get("secret")
+	secret := formValues(nodes(v.doc(), "form")[2]).Get("secret")
 	v.submit("Use codes", "code", "12")
 	v.shows("The code is wrong")
-	if again := formValues(nodes(v.doc, "form")[2]).Get("secret"); again != secret || v.status != http.StatusUnprocessableEntity {
+	if again := formValues(nodes(v.doc(), "form")[2]).Get("secret"); again != secret || v.status != http.StatusUnprocessableEntity {
 		t.Errorf("status %d, another secret %q", v.status, again)
 	}
 	if strings.Contains(s.entry(jdoe), "oathTOTP") {

@@ -247,7 +247,11 @@ func (c *Console) page(show func(*visit) error) http.Handler {
 			here.At = ""
 		}
 		v := &visit{door: here, w: w, Over: over, Notice: notices[q.Get("done")]}
-		if err := show(v); err != nil {
+		err = r.ParseForm()
+		if err == nil || r.Method == http.MethodGet { // what is wrong in an address is left out
+			err = show(v)
+		}
+		if err != nil {
 			v.fail(err)
 		}
 	})

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,8 +28,7 @@ func (v *door) do(r op.Request, controls ...op.Control) (*op.Response, error) {
 // try checks a change without making it.
 func (v *door) try(r op.Request, controls ...op.Control) error {
 	_, err := v.do(r, append(controls, op.Control{OID: control.OIDNoOp, Critical: true})...)
-	var result *op.Result
-	if errors.As(err, &result) && result.Code == op.NoOperation {
+	if web.IsResult(err, op.NoOperation) {
 		return nil
 	}
 	return err
@@ -237,9 +235,8 @@ func saveEdit(v *visit) error {
 	} else {
 		_, err = v.do(change, unchangedSince(p.CSN)...)
 	}
-	var result *op.Result
 	switch {
-	case errors.As(err, &result) && result.Code == op.AssertionFailed:
+	case web.IsResult(err, op.AssertionFailed):
 		p.Error = "Somebody has changed this entry since you opened the form, so nothing was saved. Below is what it has now, and what you would change. Save again to make your changes to the entry as it is now."
 		p.Preview, p.CSN = ldifOf(e.DN, change), e.First("entryCSN")
 		p.Present, _ = v.rowsOf(e, nil)
@@ -300,9 +297,6 @@ func rdnOf(name string) string {
 }
 
 func move(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	e, err := v.subject(summary...)
 	if err != nil {
 		return err
@@ -360,9 +354,6 @@ func showDelete(v *visit) error {
 
 // remove deletes an entry, and those below it if the form says so.
 func remove(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	p, err := v.deletePage()
 	if err != nil {
 		return err

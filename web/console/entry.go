@@ -233,9 +233,6 @@ func showValues(v *visit) error {
 
 // changeValues adds or removes one value.
 func changeValues(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	p, err := v.valuesOf()
 	if err != nil {
 		return err

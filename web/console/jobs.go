@@ -109,9 +109,6 @@ func showJobs(v *visit) error {
 
 // changeJobs starts or cancels a job.
 func changeJobs(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	f := v.r.PostForm
 	oid, value, done := control.OIDStartJob, control.StartJob{Name: f.Get("name"), Arguments: strings.Fields(f.Get("arguments"))}.Encode(), "started"
 	if number, err := strconv.Atoi(f.Get("cancel")); err == nil {

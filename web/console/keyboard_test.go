@@ -117,9 +117,8 @@ func (b *tab) task(name string, do func()) {
 // TestKeyboard does what people do, with the keyboard alone.
 func TestKeyboard(t *testing.T) {
 	s := newSite(t)
-	browser := s.browser()
 	s.rich()
-	b := s.tab(browser)
+	b := s.tab()
 	b.task("log in", func() {
 		b.address("/")
 		b.fill("Name", admin, "Password", "secret") // a key that is pressed before autofocus is lost

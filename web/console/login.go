@@ -37,9 +37,6 @@ func (v *door) bind(b *op.Bind) (*directory.Session, *op.Response, error) {
 }
 
 func logIn(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	f := v.r.PostForm
 	form := loginForm{Name: strings.TrimSpace(f.Get("name")), To: f.Get("to"), External: v.hasCertificate()}
 	request := web.BindRequest(form.Name, f.Get("password"))
@@ -56,7 +53,7 @@ func logIn(v *visit) error {
 	case errors.As(err, &result) && result.Code == op.InvalidCredentials && result.Diagnostic == "":
 		form.Error = "The name or the password is wrong." + policyWords(answer)
 		return v.refuseLogin(http.StatusUnauthorized, form)
-	case errors.As(err, &result) && result.Code == op.AuthMethodNotSupported:
+	case web.IsResult(err, op.AuthMethodNotSupported):
 		form.Error = "Type your whole name, such as uid=ann,ou=people,dc=example,dc=com: short names need the SASL mechanism PLAIN, which is not offered here."
 		return v.refuseLogin(http.StatusUnauthorized, form)
 	case errors.As(err, &result):

@@ -30,10 +30,9 @@ func showMe(v *visit) error {
 func (v *visit) me(status int, wrong string) error {
 	p := &mePage{Error: wrong}
 	e, more, err := v.whole("dn:" + v.Who)
-	var result *op.Result
 	switch {
-	case v.IsAdmin() && errors.As(err, &result):
-	case errors.As(err, &result) && result.Code == op.InsufficientAccessRights:
+	case v.IsAdmin() && web.IsResult(err):
+	case web.IsResult(err, op.InsufficientAccessRights):
 		p.Must = true
 	case err != nil:
 		return err
@@ -52,9 +51,6 @@ func (v *visit) me(status int, wrong string) error {
 // changeMyPassword sets one's own password (RFC 3062), and binds again with it, because the ticket ends
 // with the password.
 func changeMyPassword(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	if v.Who == "" {
 		return v.redirect(link("/login", "to", "/me"))
 	}
@@ -93,9 +89,6 @@ func changeMyPassword(v *visit) error {
 // checkPassword says what the password policy has against a new password that somebody is typing. Nothing is set. The
 // old password is not sent along: wrong ones would lock the account.
 func checkPassword(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	words, new := "", v.r.PostForm.Get("new")
 	if v.Who != "" && new != "" {
 		answer, err := v.client.Do(v.r.Context(), &op.Extended{OID: control.OIDPasswordModify, Value: control.PasswordModify{New: []byte(new)}.Encode()},
@@ -142,9 +135,6 @@ func showPassword(v *visit) error {
 
 // setPassword sets the password of an entry. Without a new password, the server makes one.
 func setPassword(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	e, err := v.subject(summary...)
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ func TestMoments(t *testing.T) {
 		v.get(dnLink(jdoe))
 		v.follow("Moments to choose from")
 		v.shows("before-the-merger", "modify by admin", "add by admin", "now")
-		for _, a := range nodes(v.doc, "a") {
+		for _, a := range nodes(v.doc(), "a") {
 			if strings.HasSuffix(textOf(a), "before-the-merger") {
 				v.get(attr(a, "href"))
 				break
@@ -40,7 +40,7 @@ func TestMoments(t *testing.T) {
 	if strings.Contains(v.page(), "modify by") {
 		t.Errorf("changes of an entry, of the tree: %s", v.page())
 	}
-	for _, a := range nodes(v.doc, "a") {
+	for _, a := range nodes(v.doc(), "a") {
 		if has(a, "aria-current") && strings.HasSuffix(textOf(a), "before-the-merger") {
 			v.get(attr(a, "href"))
 			v.shows("Nothing can be changed here", "anielsen")
@@ -51,7 +51,7 @@ func TestMoments(t *testing.T) {
 		t.Errorf("the moment of the page is not marked: %s", v.page())
 	}
 	v.get("/moments?to=" + url.QueryEscape("https://elsewhere.example/x"))
-	for _, a := range nodes(nodes(v.doc, "main")[0], "a") {
+	for _, a := range nodes(nodes(v.doc(), "main")[0], "a") {
 		if !strings.HasPrefix(attr(a, "href"), "/") {
 			t.Errorf("a link to %s", attr(a, "href"))
 		}
@@ -92,8 +92,8 @@ func TestSlider(t *testing.T) {
 	s := newSite(t)
 	s.modify(s.admin, jdoe, "title", "First")
 	s.modify(s.admin, jdoe, "title", "Second")
-	b := s.tab(s.browser())
-	b.as(s.logged(admin, "secret"))
+	b := s.tab()
+	b.visit(s.logged(admin, "secret"))
 	b.task("see the entry before its last change", func() {
 		b.address(dnLink(jdoe))
 		b.to("Now")

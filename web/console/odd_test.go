@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"flag"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -20,6 +21,8 @@ var oddValues = []string{"", " ", "0", "-1", "99999999999999999999", "x", "=", "
 	"cn=config", "cn=changelog", "cn=branches", "cn=views", "dc=example,dc=com", "now", "1d", "-1d", "2026-11-27T09:00", "r0-0-0", "rffffffffff-ff-7fff", "r1-1-1-1", "objectClass", "member;range=0-*", "userPassword",
 	"jpegPhoto", "inetOrgPerson", "top", "ldif", "csv", "plan", "run", "base", "person", "group", "make", "merge", "2e5bd1b4-0000-4000-8000-000000000000", strings.Repeat("a", 3000)}
 
+var odd = flag.Int("odd", 10, "the `number` of odd requests of each kind that TestOddRequests sends as each identity")
+
 // TestOddRequests sends every page and form what no link and no form of the console would send: each is answered, and
 // not by an internal error.
 func TestOddRequests(t *testing.T) {
@@ -37,7 +40,7 @@ func TestOddRequests(t *testing.T) {
 	for _, v := range []*visitor{s.logged(jdoe, "opensesame"), s.logged(admin, "secret"), s.visitor()} {
 		for _, pattern := range patterns {
 			method, path, _ := strings.Cut(pattern, " ")
-			for range 40 {
+			for range *odd {
 				at := strings.NewReplacer("{$}", "", "{id}", url.PathEscape(pick(oddValues)), "{at}", url.PathEscape(pick(oddValues)), "{n}", url.PathEscape(pick(oddValues))).Replace(path)
 				q := url.Values{}
 				for range 1 + r.IntN(5) {

@@ -45,7 +45,7 @@ func TestOperations(t *testing.T) {
 	v := newSite(t).logged(admin, "secret")
 	v.get("/operations")
 	v.shows("Searches", "Since the server began")
-	for _, row := range nodes(v.doc, "tr") {
+	for _, row := range nodes(v.doc(), "tr") {
 		if text := strings.Join(strings.Fields(textOf(row)), " "); strings.HasPrefix(text, "Add") && text < "Add10" {
 			t.Errorf("after many adds: %s", text)
 		}
@@ -168,7 +168,7 @@ func TestRules(t *testing.T) {
 	edit := func() string {
 		v.get("/access")
 		v.follow("Edit")
-		return formValues(nodes(v.doc, "form")[3]).Get("rules")
+		return formValues(nodes(v.doc(), "form")[3]).Get("rules")
 	}
 	var text string
 	v.task("add a rule", func() {
@@ -192,7 +192,7 @@ func TestRules(t *testing.T) {
 	v.task("mistakes", func() {
 		v.submit("Preview", "rules", text+"\nagain: allow everyone to raed roomNumber")
 		v.shows("raed")
-		if got := formValues(nodes(v.doc, "form")[3]).Get("rules"); v.status < 400 || !strings.Contains(got, "raed") {
+		if got := formValues(nodes(v.doc(), "form")[3]).Get("rules"); v.status < 400 || !strings.Contains(got, "raed") {
 			t.Errorf("%d, typed: %s", v.status, got)
 		}
 	})
@@ -211,7 +211,7 @@ func TestRules(t *testing.T) {
 	}
 	v.task("rules of an entry", func() {
 		v.get("/access")
-		for _, f := range nodes(v.doc, "form") {
+		for _, f := range nodes(v.doc(), "form") {
 			if paramOf(f, "edit") != "" {
 				v.post(f, nodes(f, "button")[0], []string{"edit", people})
 				break

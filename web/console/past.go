@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
-	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/web"
 )
@@ -122,8 +120,8 @@ func (c *change) Who() string { return c.First("changeInitiatorsName") }
 // Revision returns the revision of the commit.
 func (c *change) Revision() string { return c.First("changeRevision") }
 
-// Number returns the number in cn=changelog.
-func (c *change) Number() string { return c.First("changeNumber") }
+// UndoLink returns the address of the page that undoes the commit.
+func (c *change) UndoLink() string { return link("/undo", "number", c.First("changeNumber")) }
 
 // From returns the host that the change came from.
 func (c *change) From() string {
@@ -164,13 +162,7 @@ func (v *door) ReadsPast() bool {
 	then := *v
 	then.At = "now"
 	_, err := then.base("cn=config", "1.1")
-	var refused *op.Result
-	return !errors.As(err, &refused) || refused.Code != op.InsufficientAccessRights
-}
-
-// UndoLink returns the address of the page that undoes the commit of a change.
-func (p *place) UndoLink(c *change) string {
-	return link("/undo", "revision", c.Revision(), "number", c.Number())
+	return !web.IsResult(err, op.InsufficientAccessRights)
 }
 
 // RestoreLink returns the address of the page that restores an entry to the moment before a change.
@@ -221,14 +213,14 @@ type historyPage struct {
 func showHistory(v *visit) error {
 	v.At = ""
 	p := &historyPage{ID: v.r.PathValue("id")}
-	var missing *op.Result
-	e, err := v.subject(summary...)
+	e, missing := v.subject(summary...)
 	switch {
-	case err == nil:
+	case missing == nil:
 		p.Entry, p.DN, p.ID = e, e.DN, e.First("entryUUID")
-	case !errors.As(err, &missing) || missing.Code != op.NoSuchObject || strings.HasPrefix(p.ID, "dn:"):
-		return err
+	case !web.IsResult(missing, op.NoSuchObject) || strings.HasPrefix(p.ID, "dn:"):
+		return missing
 	}
+	var err error
 	if p.found, p.Changes, err = v.changes(filter.EqualTo("targetEntryUUID", p.ID), rows, v.r.URL.Query().Get("cookie")); err != nil {
 		return err
 	}
@@ -274,8 +266,7 @@ func compareMoments(v *visit) error {
 		then.At = at
 		texts[i] = map[string]string{}
 		e, more, err := then.whole(p.ID)
-		var missing *op.Result
-		if errors.As(err, &missing) && missing.Code == op.NoSuchObject {
+		if web.IsResult(err, op.NoSuchObject) {
 			continue
 		} else if err != nil {
 			return err
@@ -529,9 +520,6 @@ func (v *door) restoration(r control.Restore) (p *restorePage, err error) {
 
 // restore shows what a restore would do, and makes it if it is posted.
 func restore(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	r := control.Restore{Name: strings.TrimSpace(v.r.Form.Get("name")), Moment: strings.TrimSpace(v.r.Form.Get("moment")), Subtree: v.r.Form.Has("subtree")}
 	var refused error
 	if v.r.Method == http.MethodPost {
@@ -553,133 +541,38 @@ func restore(v *visit) error {
 	return v.render("restore", "Restore "+labelOf(p.Name), p)
 }
 
-// A step undoes a change of a commit.
-type step struct {
-	*change
-	Now     string // the name of the entry now, if it is to be deleted
-	CSN     string
-	Plan    *restorePage // nil: the entry is deleted
-	Problem string
-}
-
 // An undoPage is the data of the page that asks before a commit is undone.
 type undoPage struct {
-	Revision, Number, Error string
-	Steps                   []*step
-	Possible                bool
+	*restorePage
+	Change *change   // one of the commit
+	Steps  []*change // what the undo does, the first ones
 }
 
-// undoOf finds out what undoes a commit. The number is that of one of its changes.
-func (v *visit) undoOf() (*undoPage, error) {
-	p := &undoPage{Revision: v.r.Form.Get("revision"), Number: v.r.Form.Get("number")}
-	var n int
-	if _, err := fmt.Sscan(p.Number, &n); err != nil || p.Revision == "" {
-		return nil, errorf(http.StatusNotFound, "The address of this page is damaged: begin with the change that is to be undone.")
-	}
-	f := filter.And{&filter.GreaterOrEqual{Attribute: "changeNumber", Value: fmt.Append(nil, max(n-rows, 1))}, &filter.LessOrEqual{Attribute: "changeNumber", Value: fmt.Append(nil, n+rows)}}
-	_, near, err := v.changes(f, 2*rows+1, "")
-	if err != nil {
-		return nil, err
-	}
-	near = slices.DeleteFunc(near, func(c *change) bool { return c.Revision() != p.Revision })
-	switch {
-	case len(near) == 0:
-		return nil, errorf(http.StatusNotFound, "There is no such commit, or it is not kept any more.")
-	case len(near) > rows:
-		return nil, errorf(http.StatusUnprocessableEntity, "This commit changed more than %d entries: restore the entries above them, with those below, to the moment %s.", rows, near[0].Before())
-	}
-	added := func(c *change) bool { return c.Kind == "add" }
-	slices.SortStableFunc(near, func(a, b *change) int { // entries come before those below, and go after them
-		n := strings.Count(a.Name, ",") - strings.Count(b.Name, ",")
-		if added(a) && added(b) {
-			n = -n
-		}
-		return n
-	})
-	seen := map[string]bool{}
-	var back []string // names that come back with what was below
-	for _, c := range near {
-		if seen[c.ID()] || slices.ContainsFunc(back, func(top string) bool { return strings.HasSuffix(c.Name, ","+top) }) {
-			continue
-		}
-		seen[c.ID()] = true
-		s := &step{change: c}
-		if err := v.plan(s); err != nil {
-			return nil, err
-		}
-		if c.Kind == "delete" {
-			back = append(back, c.Name)
-		}
-		p.Steps = append(p.Steps, s)
-	}
-	p.Possible = !slices.ContainsFunc(p.Steps, func(s *step) bool { return s.Problem != "" }) &&
-		slices.ContainsFunc(p.Steps, func(s *step) bool { return s.Plan == nil || s.Plan.Changes > 0 })
-	return p, nil
-}
-
-// plan finds out how a change is undone, or why it cannot be.
-func (v *visit) plan(s *step) error {
-	if _, err := entry.ParseID(s.ID()); err != nil {
-		s.Problem = "this is no change of one entry"
-		return nil
-	}
-	_, newest, err := v.changes(filter.EqualTo("targetEntryUUID", s.ID()), 1, "")
-	switch {
-	case err != nil:
-		return err
-	case len(newest) > 0 && newest[0].Revision() != s.Revision():
-		s.Problem = "changed again since, by " + labelOf(newest[0].Who()) + ", " + newest[0].Time().Note
-		return nil
-	case s.Kind == "add":
-		e, err := v.only(&op.Search{Scope: op.WholeSubtree, Filter: filter.EqualTo("entryUUID", s.ID()), Attributes: []string{"entryCSN"}})
-		if err == nil {
-			s.Now, s.CSN = e.DN, e.First("entryCSN")
-		}
-		return err
-	}
-	s.Plan, err = v.restoration(control.Restore{Name: s.Name, Moment: s.Before(), Subtree: s.Kind == "delete", DryRun: true})
-	var result *op.Result
-	if errors.As(err, &result) {
-		s.Problem = explain(result)
-		return nil
-	}
-	return err
-}
-
-// undo shows how a commit is undone, and does so if it is posted and nobody changed its entries since.
+// undo shows how the commit of a change is undone, and does so if it is posted and nobody changed its entries since.
 func undo(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
+	n, err := strconv.Atoi(v.r.Form.Get("number"))
+	if err != nil {
+		return errorf(http.StatusNotFound, "The address of this page is damaged: begin with the change that is to be undone.")
 	}
-	p, err := v.undoOf()
+	e, err := v.base(fmt.Sprintf("changeNumber=%d,cn=changelog", n), "*")
 	if err != nil {
 		return err
 	}
-	if v.r.Method == http.MethodPost && p.Possible {
-		if err = v.confirm(v.r.PostForm.Get("password")); err == nil {
-			if err = v.undo(p); err == nil {
+	p := &undoPage{Change: changeOf(e)}
+	r := control.Restore{Moment: p.Change.Revision(), Undo: true}
+	var refused error
+	if v.r.Method == http.MethodPost {
+		if refused = v.confirm(v.r.PostForm.Get("password")); refused == nil {
+			if _, refused = v.restoration(r); refused == nil {
 				return v.redirect("/changes?done=undone")
 			}
 		}
-		if !v.problem(err, &p.Error) {
-			return err
-		}
 	}
+	r.DryRun = true
+	p.restorePage, err = v.restoration(r)
+	if err = cmp.Or(refused, err); err != nil && !v.problem(err, &p.Error) {
+		return err
+	}
+	p.Steps = recordsOf(p.LDIF)
 	return v.render("undo", "Undo a change", p)
-}
-
-// undo makes the steps of a page, a commit each.
-func (v *visit) undo(p *undoPage) error {
-	for _, s := range p.Steps {
-		var err error
-		if s.Plan == nil {
-			_, err = v.do(&op.Delete{Name: s.Now}, unchangedSince(s.CSN)...)
-		} else {
-			_, err = v.restoration(control.Restore{Name: s.Name, Moment: s.Before(), Subtree: s.Plan.Subtree})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,10 +1,10 @@
 package console
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/web"
 )
 
 // A pick is a field for the name of an entry. What is typed may be a name, or a part of one: then the form shows
@@ -36,16 +36,13 @@ func (v *door) find(p *pick) error {
 	}
 	if strings.Contains(p.Text, "=") {
 		e, err := v.base(p.Text, summary...)
-		var result *op.Result
-		switch {
-		case err == nil:
-			p.Found = []*Entry{e}
-		case errors.As(err, &result):
+		if web.IsResult(err) {
 			p.Unknown = true
-		default:
-			return err
+			return nil
+		} else if err == nil {
+			p.Found = []*Entry{e}
 		}
-		return nil
+		return err
 	}
 	p.Unknown = true
 	if !p.Asked {

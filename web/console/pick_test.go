@@ -17,7 +17,7 @@ func TestPick(t *testing.T) {
 		v.get(dnLink("uid=asantos,"+people) + "/edit")
 		v.submit("Add field", "with", "manager")
 		button := ""
-		for _, n := range nodes(v.doc, "button") {
+		for _, n := range nodes(v.doc(), "button") {
 			if attr(n, "name") == "find" {
 				button = attr(n, "value")
 			}
@@ -51,7 +51,7 @@ func TestPick(t *testing.T) {
 	v.shows("The entry has its new name.", "ou=moved,ou=groups,dc=example,dc=com")
 
 	v.get(dnLink("cn=all,ou=groups,dc=example,dc=com") + "/values/member")
-	for _, f := range nodes(v.doc, "form") {
+	for _, f := range nodes(v.doc(), "form") {
 		if paramOf(f, "add") != "" {
 			v.post(f, nodes(f, "button")[0], []string{"add", "uid=nobody," + people})
 			break
@@ -66,8 +66,8 @@ func TestPick(t *testing.T) {
 // TestTypedNames checks that a field for a name offers entries while somebody types.
 func TestTypedNames(t *testing.T) {
 	s := newSite(t)
-	b := s.tab(s.browser())
-	b.as(s.logged(admin, "secret"))
+	b := s.tab()
+	b.visit(s.logged(admin, "secret"))
 	b.task("type a name", func() {
 		b.address(dnLink("uid=asantos,"+people) + "/move")
 		b.fill("Below", "peop")

@@ -35,10 +35,10 @@ func TestPictures(t *testing.T) {
 	s.modify(s.admin, "uid=jsmith,"+people, "roomNumber", "4.12")
 	s.modify(s.admin, "uid=jsmith,"+people, "title", "Head of Engineering")
 	s.ldap(s.admin, &op.Modify{Name: "uid=jsmith," + people, Changes: []op.Modification{op.Change(op.ModReplace, "telephoneNumber", "+41 44 555 77 00"), op.Change(op.ModAdd, "description", "moved on Monday")}})
-	b := s.tab(s.browser())
+	b := s.tab()
 	b.must(chromedp.Do(b.ctx, chromedp.EmulateViewport(1280, 800)))
 	b.scheme("light")
-	b.as(s.logged(admin, "secret"))
+	b.visit(s.logged(admin, "secret"))
 	q, who := url.QueryEscape, dnLink("uid=jsmith,"+people)
 	for _, p := range []struct{ name, address, script, selector, says string }{
 		{"search", "/search?format=run&columns=cn,mail,title&q=" + q("(&(objectClass=person)(cn=j*))"), "", "", "entries examined"},

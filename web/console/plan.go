@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
@@ -29,9 +28,8 @@ func (v *visit) planOf(q *query, how string) (*searchPlan, error) {
 		p.Found++
 		return nil
 	}}, append(v.controls(cs...), op.Control{OID: control.OIDExplain, Critical: true, Value: []byte(how)})...)
-	var result *op.Result
-	if errors.As(err, &result) {
-		p.Error = explain(result)
+	if web.IsResult(err) {
+		p.Error = explain(&done.Result)
 	} else if err != nil {
 		return nil, err
 	}

@@ -141,9 +141,6 @@ func (v *visit) reset(status int, title string, p resetPage) error {
 
 // askReset takes a name. The answer is the same for all names.
 func askReset(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	p := resetPage{Name: strings.TrimSpace(v.r.PostForm.Get("name"))}
 	if p.Name == "" || len(p.Name) > maxAsked {
 		p.Error = "Type your user name or your mail address."
@@ -177,9 +174,6 @@ func (v *visit) byLink(status int, ticket, wrong string) error {
 
 // useLink sets a password.
 func useLink(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	f := v.r.PostForm
 	switch {
 	case f.Get("new") == "":
@@ -203,9 +197,6 @@ func useLink(v *visit) error {
 
 // checkByLink says what the password policy has against a password that somebody is typing.
 func checkByLink(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	words, f := "", v.r.PostForm
 	if f.Get("new") != "" {
 		err := v.dir.ResetPassword(v.r.Context(), v.web.Channel(v.r), f.Get("t"), []byte(f.Get("new")), true)

@@ -573,7 +573,7 @@ func TestResetPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := s.tab(s.browser())
+	b := s.tab()
 	b.must(call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: string(axe)}))
 	s.visitor().ask("jdoe")
 	address := (<-r.mails).link(t)

@@ -107,6 +107,9 @@ func (w *twin) trace(m *op.Message, to op.Sink) op.Sink {
 	if _, ok := m.Request.(*op.Bind); ok || w.page == "" {
 		return to
 	}
+	if search, ok := m.Request.(*op.Search); ok {
+		search.TimeLimit = 0 // what is answered shall not depend on how fast this machine is
+	}
 	w.messages++
 	r := &recorder{twin: w, message: m, to: to}
 	if once(m.Request) {
@@ -207,11 +210,11 @@ func TestSameOverLDAP(t *testing.T) {
 	rules := strings.Join(regexp.MustCompile(`accessRule: (.*(?:\n .*)*)`).FindAllString(strings.Join(found, ""), -1), "\n")
 	log := s.logged(admin, "secret")
 	log.get("/changes")
-	undo := regexp.MustCompile(`/undo\?number=\d+&amp;revision=r[0-9a-f-]+`).FindString(log.text)
+	undo := regexp.MustCompile(`/undo\?number=\d+`).FindString(log.text)
 	if undo == "" || rules == "" {
 		t.Fatal("no change to undo, or no rules")
 	}
-	undo = strings.TrimPrefix(strings.ReplaceAll(undo, "&amp;", "&"), "/undo?")
+	undo = strings.TrimPrefix(undo, "/undo?")
 	asked := map[string]int{} // messages by pattern
 	for n, who := range []struct{ name, password string }{{"", ""}, {jdoe, "opensesame"}, {reader, "opensesame"}, {admin, "secret"}} {
 		v := s.visitor()

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/web"
 )
 
 func pathOf(segment string) string { return url.PathEscape(segment) }
@@ -18,8 +18,7 @@ func pathOf(segment string) string { return url.PathEscape(segment) }
 // monitor returns the numbers of cn=monitor, or none if they may not be seen.
 func (v *visit) monitor() (facts []fact, err error) {
 	e, err := v.base("cn=monitor", "*", "+")
-	var hidden *op.Result
-	if errors.As(err, &hidden) {
+	if web.IsResult(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -99,10 +98,9 @@ func showViews(v *visit) error {
 		Columns []string
 	}
 	var p page
-	var hidden *op.Result
 	f, err := v.search(&op.Search{Base: "cn=views", Scope: op.SingleLevel, Filter: namedLike(""), Attributes: []string{"*"}}, "")
 	switch {
-	case errors.As(err, &hidden) && hidden.Code == op.NoSuchObject:
+	case web.IsResult(err, op.NoSuchObject):
 		return v.render("views", "Views", p)
 	case err != nil:
 		return err

@@ -1,12 +1,12 @@
 package console
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/web"
 )
 
 // roots returns the names of the naming contexts, and of the trees that the server keeps of itself.
@@ -31,8 +31,7 @@ func (v *door) roots() (contexts, own []string, err error) {
 func (v *door) seen(names []string) (all []*Entry, err error) {
 	for _, name := range names {
 		e, err := v.base(name, summary...)
-		var hidden *op.Result
-		if errors.As(err, &hidden) {
+		if web.IsResult(err) {
 			continue
 		}
 		if err != nil {

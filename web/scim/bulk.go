@@ -41,8 +41,12 @@ func (c *client) bulk(r *request) (*answer, error) {
 	results := make([]object, len(b.Operations))
 	ids, failed := map[string]string{}, 0
 	refs := make([][]string, len(b.Operations))
+	named := map[string]bool{}
 	for i, o := range b.Operations {
-		refs[i] = o.refs()
+		if refs[i] = o.refs(); o.BulkID != "" && named[o.BulkID] {
+			return nil, invalid("invalidSyntax", "the bulkId %q is used twice", short(o.BulkID))
+		}
+		named[o.BulkID] = true
 	}
 	for waiting := true; waiting; {
 		waiting = false
@@ -54,7 +58,9 @@ func (c *client) bulk(r *request) (*answer, error) {
 				continue
 			}
 			waiting = true // others may have waited for this one
-			if results[i] = c.bulkOne(r, o, resolved(o.Path, ids), []byte(resolved(string(o.Data), ids)), ids); results[i]["response"] != nil {
+			o.Path, o.Data = resolved("/"+strings.TrimPrefix(o.Path, "/"), ids), []byte(resolved(string(o.Data), ids))
+			a, err := c.bulkOne(r, &o, ids)
+			if results[i] = resultOf(r, &o, a, err); err != nil {
 				failed++
 			}
 		}
@@ -63,7 +69,7 @@ func (c *client) bulk(r *request) (*answer, error) {
 	for i, o := range b.Operations {
 		if results[i] == nil && (b.FailOnErrors == 0 || failed < b.FailOnErrors) {
 			failed++
-			results[i] = resultOf(o, nil, &Error{409, "", "a bulkId that it refers to was not created"})
+			results[i] = resultOf(r, &o, nil, &Error{409, "", "a bulkId that it refers to was not created"})
 		}
 		if results[i] != nil {
 			all = append(all, results[i])
@@ -72,52 +78,53 @@ func (c *client) bulk(r *request) (*answer, error) {
 	return &answer{status: 200, body: object{"schemas": []string{bulkResponseURN}, "Operations": all}}, nil
 }
 
-// bulkRef is a reference to what another operation creates.
-var bulkRef = regexp.MustCompile(`bulkId:([^"/\\\s]+)`)
+// bulkRef is a reference to what another operation creates: a whole string, or the end of a path. In other text the same
+// words mean nothing.
+var bulkRef = regexp.MustCompile(`(["/])bulkId:([^"/\\\s]+)`)
 
 // refs returns the bulkIds that an operation refers to.
 func (o *bulkOperation) refs() (names []string) {
-	for _, m := range bulkRef.FindAllStringSubmatch(o.Path+" "+string(o.Data), -1) {
-		names = append(names, m[1])
+	for _, m := range bulkRef.FindAllStringSubmatch("/"+o.Path+" "+string(o.Data), -1) {
+		names = append(names, m[2])
 	}
 	return names
 }
 
 func resolved(text string, ids map[string]string) string {
-	return bulkRef.ReplaceAllStringFunc(text, func(ref string) string { return ids[ref[len("bulkId:"):]] })
+	return bulkRef.ReplaceAllStringFunc(text, func(ref string) string { return ref[:1] + ids[ref[1+len("bulkId:"):]] })
 }
 
-func (c *client) bulkOne(r *request, o bulkOperation, path string, data []byte, ids map[string]string) object {
-	method := strings.ToUpper(o.Method)
+func (c *client) bulkOne(r *request, o *bulkOperation, ids map[string]string) (*answer, error) {
+	o.Method = strings.ToUpper(o.Method)
 	switch {
-	case method != "POST" && method != "PUT" && method != "PATCH" && method != "DELETE":
-		return resultOf(o, nil, invalid("invalidSyntax", "the method %q is none of POST, PUT, PATCH and DELETE", short(o.Method)))
-	case method == "POST" && o.BulkID == "":
-		return resultOf(o, nil, invalid("invalidSyntax", "a POST in a bulk request needs a bulkId"))
-	case strings.HasPrefix(strings.Trim(path, "/"), "Bulk"):
-		return resultOf(o, nil, invalid("invalidPath", "a bulk request cannot contain another"))
+	case o.Method != "POST" && o.Method != "PUT" && o.Method != "PATCH" && o.Method != "DELETE":
+		return nil, invalid("invalidSyntax", "the method %q is none of POST, PUT, PATCH and DELETE", short(o.Method))
+	case o.Method == "POST" && o.BulkID == "":
+		return nil, invalid("invalidSyntax", "a POST in a bulk request needs a bulkId")
+	case strings.HasPrefix(o.Path, "/Bulk"):
+		return nil, invalid("invalidPath", "a bulk request cannot contain another")
 	}
-	a, err := c.serve(&request{method: method, path: path, body: data, origin: r.origin, match: o.Version, query: r.query})
-	if err == nil && method == "POST" {
+	a, err := c.serve(&request{method: o.Method, path: o.Path, body: o.Data, origin: r.origin, match: o.Version, query: r.query})
+	if err == nil && o.Method == "POST" {
 		if body, ok := a.body.(object); ok {
 			ids[o.BulkID], _ = body["id"].(string)
 		}
 	}
-	return resultOf(o, a, err)
+	return a, err
 }
 
 // resultOf returns the result of an operation; a failed one has a response.
-func resultOf(o bulkOperation, a *answer, err error) object {
-	result := object{"method": strings.ToUpper(o.Method)}
+func resultOf(r *request, o *bulkOperation, a *answer, err error) object {
+	result := object{"method": o.Method}
 	if o.BulkID != "" {
 		result["bulkId"] = o.BulkID
+	}
+	if o.Method != "POST" {
+		result["location"] = r.origin + o.Path
 	}
 	if err != nil {
 		e := errorOf(err)
 		result["status"], result["response"] = strconv.Itoa(e.Status), e.represent()
-		if o.Method != "POST" {
-			result["location"] = o.Path
-		}
 		return result
 	}
 	result["status"] = strconv.Itoa(a.status)

@@ -28,7 +28,7 @@ sys.exit(bool(bad) or len(results) < 100)
 // TestJudges runs the judges against SCIM.
 func TestJudges(t *testing.T) {
 	packages := t.TempDir()
-	install := exec.Command("python3", append([]string{"-m", "pip", "install", "--quiet", "--target", packages}, judges...)...)
+	install := exec.Command("python3", append([]string{"-m", "pip", "install", "--quiet", "--no-compile", "--target", packages}, judges...)...)
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Skipf("no %s: %v\n%s", strings.Join(judges, ", "), err, out)
 	}

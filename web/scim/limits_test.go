@@ -9,6 +9,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/web/scim"
 )
 
 const (
@@ -156,5 +157,35 @@ func TestTokens(t *testing.T) {
 	s.do(&op.Delete{Name: name})
 	if n := ask("GET", "/Users", token); n != 401 {
 		t.Errorf("deleted: %d", n)
+	}
+}
+
+// TestReferrals checks that the referrals of a directory are nothing in SCIM.
+func TestReferrals(t *testing.T) {
+	s := newServer(t)
+	s.do(&op.Add{Name: "ou=elsewhere,dc=example,dc=com", Attributes: []op.PartialAttribute{op.Attribute("objectClass", "referral", "extensibleObject"),
+		op.Attribute("ref", "ldap://elsewhere.example/ou=elsewhere,dc=example,dc=com")}})
+	for _, name := range []string{"ann", "bob"} {
+		s.ask("POST", "/Users", `{"schemas":["urn:ietf:params:scim:schemas:core:2.0:User"],"userName":"`+name+`"}`)
+	}
+	for _, query := range []string{"", "&sortBy=userName&sortOrder=descending", "&cursor="} {
+		_, list, _ := s.ask("GET", "/Users?count=2"+query, "")
+		if all, _ := list["Resources"].([]any); len(all) != 2 || query != "&cursor=" && list["totalResults"] != 2.0 || list["nextCursor"] != nil {
+			t.Errorf("%q: %v", query, list)
+		}
+	}
+}
+
+// TestBeforeLogin checks what is answered without credentials: how to log in.
+func TestBeforeLogin(t *testing.T) {
+	s := newServer(t)
+	for path, status := range map[string]int{"/ServiceProviderConfig": 200, "/ServiceProviderConfig/x": 401, "/Schemas": 401, "/Users": 401, "/ServiceProviderConfig/../Users": 401} {
+		r, err := s.Client().Get(s.URL + scim.Prefix + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Body.Close(); r.StatusCode != status {
+			t.Errorf("%s: %d", path, r.StatusCode)
+		}
 	}
 }

@@ -1,7 +1,9 @@
 package scim
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -431,7 +433,11 @@ func alternatives(t test) (ids []string, ok bool) {
 func decode(body []byte, into any) error {
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.UseNumber()
-	if err := d.Decode(into); err != nil {
+	err := d.Decode(into)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return invalid("invalidSyntax", "the body: %s cannot be a JSON %s", cmp.Or(wrong.Field, "it"), wrong.Value)
+	}
+	if err != nil {
 		return invalid("invalidSyntax", "the body is not the JSON that is expected: %v", err)
 	}
 	if d.More() {

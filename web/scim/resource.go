@@ -115,8 +115,12 @@ func (a *attribute) of(r *record) any {
 					all = append(all, withType(o, t.name))
 				}
 			}
-			for _, v := range r.values[strings.ToLower(t.ldap)] {
-				all = append(all, object{"value": v, "type": t.name})
+			for i, v := range r.values[strings.ToLower(t.ldap)] {
+				name := t.name
+				if i > 0 && a.inOrder() {
+					name = other
+				}
+				all = append(all, object{"value": v, "type": name})
 			}
 		}
 		if all == nil {
@@ -138,6 +142,13 @@ func (a *attribute) of(r *record) any {
 	}
 	return v
 }
+
+// other is the type of values after the first of an attribute whose types are the order of values.
+const other = "other"
+
+// inOrder reports whether the types of values are their order, because one LDAP attribute has them all. So a client that
+// replaces the value of the type work replaces one.
+func (a *attribute) inOrder() bool { return len(a.types) == 1 && a.types[0].ldap != "" }
 
 func withType(o object, name string) object { o["type"] = name; return o }
 
@@ -293,7 +304,7 @@ func (a *attribute) normal(v any) (any, error) {
 	if !ok && v != nil {
 		list = []any{v}
 	}
-	var all, main []any
+	var all, main, work []any
 	for _, e := range list {
 		one, err := a.one(e)
 		switch o, _ := e.(object); {
@@ -302,6 +313,8 @@ func (a *attribute) normal(v any) (any, error) {
 		case one == nil:
 		case truth(get(o, "primary")):
 			main = append(main, one)
+		case a.inOrder() && one.(object)["type"] != other && get(o, "type") != nil:
+			work = append(work, one)
 		default:
 			all = append(all, one)
 		}
@@ -309,7 +322,7 @@ func (a *attribute) normal(v any) (any, error) {
 	if len(main) > 1 {
 		return nil, invalid("invalidValue", "%s: more than one value is primary", a.name)
 	}
-	if all = append(main, all...); all == nil {
+	if all = slices.Concat(main, work, all); len(all) == 0 {
 		return nil, nil
 	}
 	return all, nil
@@ -375,6 +388,9 @@ func (a *attribute) complete(n object) (any, error) {
 		return nil, nil
 	}
 	n["type"] = a.types[max(i, 0)].name
+	if i < 0 && name != "" && a.inOrder() {
+		n["type"] = other
+	}
 	return n, nil
 }
 

@@ -227,7 +227,7 @@ func (h *handler) representConfig(origin string) object {
 // discover answers requests for what the server can do (RFC 7644, 4).
 func (h *handler) discover(r *request, parts []string) (*answer, error) {
 	if r.method != "GET" {
-		return nil, errMethod
+		return nil, methodError("GET")
 	}
 	if r.query.Get("filter") != "" {
 		return nil, &Error{Status: 403, Detail: "filters do not apply to " + parts[0]}

@@ -89,9 +89,13 @@ func (e *Error) represent() object {
 
 var (
 	errNotFound = &Error{404, "", "no such resource"}
-	errMethod   = &Error{405, "", "this method is not served here"}
 	errVersion  = &Error{412, "", "the resource has changed: its version is not the one of If-Match"}
 )
+
+// A methodError has the methods that are served where another one was sent.
+type methodError string
+
+func (e methodError) Error() string { return "only " + string(e) + " is served here" }
 
 // results are the errors for results of LDAP. A result that is not there is an internal error.
 var results = map[op.Code]Error{
@@ -125,9 +129,12 @@ var results = map[op.Code]Error{
 func errorOf(err error) *Error {
 	var e *Error
 	var r *op.Result
+	var method methodError
 	switch {
 	case errors.As(err, &e):
 		return e
+	case errors.As(err, &method):
+		return &Error{405, "", method.Error()}
 	case errors.As(err, &r):
 		known, ok := results[r.Code]
 		if !ok {
@@ -172,6 +179,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if err != nil {
 		e := errorOf(err)
 		a = &answer{status: e.Status, body: e.represent()}
+		if others := methodError(""); errors.As(err, &others) {
+			w.Header().Set("Allow", string(others))
+		}
 		if e.Status == 401 {
 			w.Header().Add("WWW-Authenticate", `Bearer realm="SCIM"`)
 			w.Header().Add("WWW-Authenticate", `Basic realm="SCIM", charset="UTF-8"`)
@@ -198,7 +208,9 @@ func (h *handler) answer(w http.ResponseWriter, q *http.Request) (*answer, error
 	s := h.d.NewSession(h.o.Channel(q))
 	defer s.Close()
 	c := &client{Client: web.Client{Session: s}, h: h, ctx: q.Context()}
-	if err := c.authenticate(q); err != nil {
+	path := strings.TrimPrefix(q.URL.Path, Prefix)
+	// How to log in is said before (RFC 7643, 5).
+	if err := c.authenticate(q); err != nil && (path != "/ServiceProviderConfig" || q.Header.Get("Authorization") != "") {
 		return nil, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, maxBody))
@@ -208,7 +220,7 @@ func (h *handler) answer(w http.ResponseWriter, q *http.Request) (*answer, error
 		}
 		return nil, invalid("invalidSyntax", "the body cannot be read: %v", err)
 	}
-	return c.serve(&request{method: q.Method, path: strings.TrimPrefix(q.URL.Path, Prefix), query: q.URL.Query(), body: body,
+	return c.serve(&request{method: q.Method, path: path, query: q.URL.Query(), body: body,
 		origin: origin(q) + Prefix, match: q.Header.Get("If-Match"), noneMatch: q.Header.Get("If-None-Match")})
 }
 
@@ -237,7 +249,7 @@ func (c *client) authenticate(q *http.Request) error {
 		bind = &op.Bind{Version: 3, SASL: true, Mechanism: "OAUTHBEARER", Credentials: []byte("n,,\x01auth=Bearer " + token + "\x01\x01")}
 	}
 	_, err := c.Do(c.ctx, bind, web.Answer{})
-	if isCode(err, op.SASLBindInProgress) || isCode(err, op.AuthMethodNotSupported) {
+	if web.IsResult(err, op.SASLBindInProgress) || web.IsResult(err, op.AuthMethodNotSupported) {
 		return &Error{401, "", "the credentials are not accepted"}
 	}
 	return err
@@ -273,7 +285,7 @@ func (c *client) serve(r *request) (*answer, error) {
 
 func only(r *request, method string, f func() (*answer, error)) (*answer, error) {
 	if r.method != method {
-		return nil, errMethod
+		return nil, methodError(method)
 	}
 	return f()
 }
@@ -289,7 +301,7 @@ func (c *client) serveKind(r *request, k *kind, parts []string) (*answer, error)
 	case len(parts) == 0 && r.method == "POST":
 		return c.create(r, k)
 	case len(parts) == 0:
-		return nil, errMethod
+		return nil, methodError("GET, POST")
 	}
 	switch r.method {
 	case "GET":
@@ -301,7 +313,7 @@ func (c *client) serveKind(r *request, k *kind, parts []string) (*answer, error)
 	case "DELETE":
 		return c.remove(r, k, parts[0])
 	}
-	return nil, errMethod
+	return nil, methodError("GET, PUT, PATCH, DELETE")
 }
 
 // search answers a POST to .search, whose body has the parameters of a query (RFC 7644, 3.4.3).

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -36,8 +37,10 @@ type client struct {
 	ids map[string]*record // entries that values name, by name; nil: none
 }
 
-// find calls f for each entry that a search below the base finds.
+// find calls f for each entry that a search below the base finds. Referrals are entries for it: a client could not
+// follow them, and would find them in totalResults.
 func (c *client) find(r *op.Search, f func(*record) error, controls ...op.Control) (*op.Response, error) {
+	controls = append(controls, op.Control{OID: control.OIDManageDsaIT, Critical: true})
 	return c.Do(c.ctx, r, web.Answer{Entry: func(e *op.SearchEntry) error { return f(recordOf(e)) }}, controls...)
 }
 
@@ -74,7 +77,7 @@ func (c *client) named(name string) (*record, error) {
 	var found *record
 	_, err := c.find(&op.Search{Base: name, Filter: &filter.Present{Attribute: "objectClass"}, Attributes: []string{"entryUUID", "objectClass"}},
 		func(e *record) error { found = e; return nil })
-	if isCode(err, op.NoSuchObject) {
+	if web.IsResult(err, op.NoSuchObject) {
 		err = nil
 	}
 	if c.ids == nil {
@@ -195,12 +198,6 @@ func (c *client) allMembers(k *kind, r *record) error {
 			r.values[member] = append(r.values[member], next.values[member]...)
 		}
 	}
-}
-
-// isCode reports whether an error is a result with a code.
-func isCode(err error, code op.Code) bool {
-	var r *op.Result
-	return errors.As(err, &r) && r.Code == code
 }
 
 // resource returns an entry as a resource.
@@ -378,14 +375,14 @@ func (c *client) byCursor(r *request, kinds []*kind, search *op.Search, count in
 	}
 	controls := []op.Control{{OID: control.OIDPagedResults, Critical: true, Value: control.PagedResults{Size: count, Cookie: cookie}.Encode()}}
 	if r.query.Get("sortBy") != "" {
-		key, err := sortKey(r, kinds)
+		key, err := c.h.sortKey(r, kinds)
 		if err != nil {
 			return err
 		}
 		controls = append(controls, key)
 	}
 	done, err := c.find(search, add, controls...)
-	if isCode(err, op.UnwillingToPerform) && len(cookie) > 0 {
+	if web.IsResult(err, op.UnwillingToPerform) && len(cookie) > 0 {
 		return invalid("invalidCursor", "the cursor does not belong to this query, or is too old: begin with an empty one")
 	}
 	if err != nil {
@@ -405,8 +402,8 @@ func (c *client) byIndex(r *request, kinds []*kind, search *op.Search, count int
 	if err != nil {
 		return err
 	}
-	first = max(first, 1)
-	key, err := sortKey(r, kinds)
+	first = min(max(first, 1), math.MaxInt32) // of a virtual list view
+	key, err := c.h.sortKey(r, kinds)
 	if err != nil {
 		return err
 	}
@@ -438,7 +435,7 @@ func (c *client) byIndex(r *request, kinds []*kind, search *op.Search, count int
 var errRange = errors.New("behind the last result")
 
 // sortKey returns the control that sorts a query: by sortBy, else by name.
-func sortKey(r *request, kinds []*kind) (op.Control, error) {
+func (h *handler) sortKey(r *request, kinds []*kind) (op.Control, error) {
 	by := r.query.Get("sortBy")
 	key := control.SortKey{Reverse: strings.EqualFold(r.query.Get("sortOrder"), "descending")}
 	if order := r.query.Get("sortOrder"); order != "" && !key.Reverse && !strings.EqualFold(order, "ascending") {
@@ -469,6 +466,9 @@ func sortKey(r *request, kinds []*kind) (op.Control, error) {
 				key.Attribute = a.types[0].ldap
 			} else if a != nil && a.name != "active" && a.returned != "never" {
 				key.Attribute = a.ldap
+			}
+			if t := h.d.Schema().Attribute(key.Attribute); t != nil && t.NamesEntries() {
+				key.Attribute = "" // names of entries, which clients do not see
 			}
 		}
 		if key.Attribute == "" {

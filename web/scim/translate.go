@@ -116,13 +116,16 @@ func (c *client) translateSub(in scope, t *compare) (filter.Filter, error) {
 	case s == nil:
 		return nil, unknown(t.path)
 	case s.ldap != "":
-		return t.on(s.ldap, t.value)
+		return c.on(t, s.ldap, t.value)
 	case !strings.EqualFold(name, "value"):
 		return nil, unknown(t.path)
 	case a.types == nil:
 		return c.byID(in.ldap, t)
 	}
-	return t.on(in.ldap, t.value)
+	if comparable(c.h.d.Schema(), t, in.ldap) != nil && len(a.types) > 1 {
+		return never, nil // values of other types may be compared so
+	}
+	return c.on(t, in.ldap, t.value)
 }
 
 // anyPart returns a filter for entries that have any part of an address.
@@ -168,7 +171,7 @@ func (c *client) byID(ldap string, t *compare) (filter.Filter, error) {
 
 func (c *client) translateCompare(in scope, t *compare) (filter.Filter, error) {
 	p := t.path
-	if f, err := t.common(in.kind); f != nil || err != nil {
+	if f, err := c.common(t, in.kind); f != nil || err != nil {
 		return f, err
 	}
 	a := find(in.attributes(p.urn), p.attribute)
@@ -178,7 +181,7 @@ func (c *client) translateCompare(in scope, t *compare) (filter.Filter, error) {
 	case a.name == "active" && p.sub == "":
 		return active(t)
 	case a.kind != "complex" && p.sub == "":
-		return t.on(a.ldap, t.value)
+		return c.on(t, a.ldap, t.value)
 	case a.kind != "complex":
 		return nil, unknown(p)
 	case a.multi || a.ldap != "":
@@ -192,13 +195,13 @@ func (c *client) translateCompare(in scope, t *compare) (filter.Filter, error) {
 		return a.anyPart()
 	}
 	if s := find(a.sub, p.sub); s != nil {
-		return t.on(s.ldap, t.value)
+		return c.on(t, s.ldap, t.value)
 	}
 	return nil, unknown(p)
 }
 
 // common returns the filter for the attributes that all resources have, and nil for others.
-func (t *compare) common(k *kind) (filter.Filter, error) {
+func (c *client) common(t *compare, k *kind) (filter.Filter, error) {
 	text, isText := t.value.(string)
 	p := strings.ToLower(t.path.attribute)
 	if t.path.sub != "" {
@@ -206,17 +209,17 @@ func (t *compare) common(k *kind) (filter.Filter, error) {
 	}
 	switch p {
 	case "id":
-		if _, err := entry.ParseID(text); isText && err != nil {
+		if _, err := entry.ParseID(text); isText && err != nil && (t.operator == "eq" || t.operator == "ne") {
 			return constant(t.operator == "ne"), nil
 		}
-		return t.on("entryUUID", t.value)
+		return c.on(t, "entryUUID", t.value)
 	case "meta.created", "meta.lastmodified":
 		ldap := map[string]string{"meta.created": "createTimestamp", "meta.lastmodified": "modifyTimestamp"}[p]
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil && t.operator != "pr" {
 			return nil, invalid("invalidFilter", "%q is not a time such as 2026-01-31T12:00:00Z", short(text))
 		}
-		return t.on(ldap, at.UTC().Format("20060102150405.999Z"))
+		return c.on(t, ldap, at.UTC().Format("20060102150405.999Z"))
 	case "meta.resourcetype":
 		return constant(t.holds(k.name)), nil
 	case "schemas":
@@ -247,12 +250,12 @@ func active(t *compare) (filter.Filter, error) {
 }
 
 // on returns the filter that compares an LDAP attribute with a value.
-func (c *compare) on(ldap string, v any) (filter.Filter, error) {
-	if c.operator == "pr" {
+func (c *client) on(t *compare, ldap string, v any) (filter.Filter, error) {
+	if t.operator == "pr" {
 		return &filter.Present{Attribute: ldap}, nil
 	}
 	if v == nil {
-		switch c.operator {
+		switch t.operator {
 		case "eq":
 			return &filter.Not{Filter: &filter.Present{Attribute: ldap}}, nil
 		case "ne":
@@ -261,14 +264,17 @@ func (c *compare) on(ldap string, v any) (filter.Filter, error) {
 	}
 	text, ok := v.(string)
 	if !ok {
-		return nil, invalid("invalidFilter", "%s is compared with a string in quotes", c.path.attribute)
+		return nil, invalid("invalidFilter", "%s is compared with a string in quotes", t.path.attribute)
 	}
 	if ldap == "postalAddress" {
 		text = ldapschema.PostalAddress(text)
 	}
+	if err := comparable(c.h.d.Schema(), t, ldap); err != nil {
+		return nil, err
+	}
 	value := []byte(text)
 	equal := &filter.Equal{Attribute: ldap, Value: value}
-	switch c.operator {
+	switch t.operator {
 	case "eq":
 		return equal, nil
 	case "ne":
@@ -285,11 +291,27 @@ func (c *compare) on(ldap string, v any) (filter.Filter, error) {
 	if text == "" { // every value contains it
 		return &filter.Present{Attribute: ldap}, nil
 	}
-	switch c.operator {
+	switch t.operator {
 	case "sw":
 		return &filter.Substrings{Attribute: ldap, Initial: value}, nil
 	case "ew":
 		return &filter.Substrings{Attribute: ldap, Final: value}, nil
 	}
 	return &filter.Substrings{Attribute: ldap, Any: [][]byte{value}}, nil
+}
+
+// comparable returns an error if the directory cannot compare values of an LDAP attribute in the way of a test: its filters
+// would select nothing.
+func comparable(s *ldapschema.Schema, t *compare, ldap string) error {
+	a, wrong := s.Attribute(ldap), false
+	switch t.operator {
+	case "gt", "ge", "lt", "le":
+		wrong = a == nil || a.Ordering == nil
+	case "co", "sw", "ew":
+		wrong = a == nil || a.Substr == nil
+	}
+	if wrong {
+		return invalid("invalidFilter", "%s cannot be compared by %s: its LDAP attribute %s has no rule for it", strings.TrimSuffix(t.path.attribute+"."+t.path.sub, "."), t.operator, ldap)
+	}
+	return nil
 }

@@ -151,12 +151,12 @@ func (c *client) create(r *request, k *kind) (*answer, error) {
 func (c *client) add(a *op.Add, place, base string) error {
 	_, err := c.Do(c.ctx, a, web.Answer{})
 	kind, unit, _ := strings.Cut(place, "=")
-	if !isCode(err, op.NoSuchObject) || !strings.EqualFold(kind, "ou") || strings.ContainsAny(unit, ",+\\") {
+	if !web.IsResult(err, op.NoSuchObject) || !strings.EqualFold(kind, "ou") || strings.ContainsAny(unit, ",+\\") {
 		return err
 	}
 	above := &op.Add{Name: place + "," + base, Attributes: []op.PartialAttribute{
 		op.Attribute("objectClass", "organizationalUnit"), op.Attribute("ou", unit)}}
-	if _, err := c.Do(c.ctx, above, web.Answer{}); err != nil && !isCode(err, op.EntryAlreadyExists) {
+	if _, err := c.Do(c.ctx, above, web.Answer{}); err != nil && !web.IsResult(err, op.EntryAlreadyExists) {
 		return err
 	}
 	_, err = c.Do(c.ctx, a, web.Answer{})
@@ -286,7 +286,7 @@ func (c *client) change(r *request, k *kind, id string, f func(old object) (obje
 			return nil, err
 		}
 		name, err := c.write(r, k, e, old, m, members)
-		if isCode(err, op.AssertionFailed) && r.match == "" && try < maxTries {
+		if web.IsResult(err, op.AssertionFailed) && r.match == "" && try < maxTries {
 			continue
 		}
 		if err != nil {
@@ -344,7 +344,7 @@ func (c *client) write(r *request, k *kind, e *record, old, m object, members me
 		return e.name, nil
 	}
 	name, err := c.modify(e.name, newRDN, changes, asserted)
-	if removes && isCode(err, op.ObjectClassViolation) { // the last member left
+	if removes && web.IsResult(err, op.ObjectClassViolation) { // the last member left
 		name, err = c.modify(e.name, newRDN, append(changes, op.Change(op.ModAdd, k.member, "")), asserted)
 	}
 	return name, err
@@ -495,7 +495,7 @@ func (c *client) leaveGroups(name string) error {
 		for _, g := range groups {
 			changes := []op.Modification{op.Change(op.ModDelete, k.member, name)}
 			_, err := c.Do(c.ctx, &op.Modify{Name: g, Changes: changes}, web.Answer{})
-			if isCode(err, op.ObjectClassViolation) {
+			if web.IsResult(err, op.ObjectClassViolation) {
 				_, err = c.Do(c.ctx, &op.Modify{Name: g, Changes: append(changes, op.Change(op.ModAdd, k.member, ""))}, web.Answer{})
 			}
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
+	"github.com/seed-4dac0d86/ldapd/store/revision"
 )
 
 // Restore runs the extended operation restore, as `ldapd restore` does. Whoever manages the whole
@@ -25,20 +26,14 @@ func Restore(ctx context.Context, req *request.Request, value []byte, sink op.Si
 	if err := mayCompare(req, "restore"); err != nil {
 		return err
 	}
-	name, err := dn.Parse(x.Name)
-	if err != nil {
-		return op.Errorf(op.InvalidDNSyntax, "restore: %v", err)
+	o := history.RestoreOptions{Subtree: x.Subtree, DryRun: x.DryRun, By: by(req)}
+	run := restore
+	if x.Undo {
+		run = undo
 	}
-	then, err := req.Moment(ctx, x.Moment)
+	done, err := run(ctx, req, &x, o)
 	if err != nil {
 		return err
-	}
-	defer then.Close()
-	done, err := history.Restore(ctx, req.Server.Part, then, history.RestoreOptions{
-		Name: name, Subtree: x.Subtree, DryRun: x.DryRun, By: by(req),
-	})
-	if err != nil {
-		return restoreError(err)
 	}
 	result := control.Restored{Changes: len(done.Records), Kept: done.Kept, Erased: done.Erased, Lost: done.Lost, Unnamed: done.Unnamed}
 	if done.Revision != 0 {
@@ -50,7 +45,29 @@ func Restore(ctx context.Context, req *request.Request, value []byte, sink op.Si
 	return errors.Join(history.WriteLDIF(w, done.Records), w.Flush())
 }
 
-// restoreError returns the result for an error of history.Restore.
+func restore(ctx context.Context, req *request.Request, x *control.Restore, o history.RestoreOptions) (done *history.Restored, err error) {
+	if o.Name, err = dn.Parse(x.Name); err != nil {
+		return nil, op.Errorf(op.InvalidDNSyntax, "restore: %v", err)
+	}
+	then, err := req.Moment(ctx, x.Moment)
+	if err != nil {
+		return nil, err
+	}
+	defer then.Close()
+	done, err = history.Restore(ctx, req.Server.Part, then, o)
+	return done, restoreError(err)
+}
+
+func undo(ctx context.Context, req *request.Request, x *control.Restore, o history.RestoreOptions) (*history.Restored, error) {
+	commit, err := revision.Parse(x.Moment)
+	if err != nil || x.Name != "" || x.Subtree {
+		return nil, op.Errorf(op.ProtocolError, "restore: to undo a commit, give its revision as the moment, no name and no subtree")
+	}
+	done, err := history.Undo(ctx, req.Server.Part, commit, o)
+	return done, restoreError(err)
+}
+
+// restoreError returns the result for an error of history.Restore or history.Undo.
 func restoreError(err error) error {
 	for _, known := range []struct {
 		err  error
@@ -60,6 +77,8 @@ func restoreError(err error) error {
 		{history.ErrParent, op.NoSuchObject},
 		{history.ErrTaken, op.EntryAlreadyExists},
 		{history.ErrMany, op.AdminLimitExceeded},
+		{history.ErrNoCommit, op.UnwillingToPerform},
+		{history.ErrChanged, op.AssertionFailed},
 	} {
 		if errors.Is(err, known.err) {
 			return op.Errorf(known.code, "restore: %v", err)

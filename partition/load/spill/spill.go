@@ -4,8 +4,9 @@
 //
 // In memory a [Map] uses 32 bytes per slot, in open-addressed tables without pointers,
 // which the garbage collector does not scan. When a table is full, the map sorts the
-// table's items and writes them to a temporary Pebble store in a folder that Close
-// removes. Lookups then search the memory first and Pebble afterwards.
+// table's items and writes them to a temporary store in a folder that Close removes. Lookups
+// then search the memory first and the store afterwards. Package ondisk has the store, so that
+// programs with small directories need not link Pebble.
 package spill
 
 import (
@@ -16,9 +17,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
 // A Key is a hash. The map relies on keys with evenly distributed bytes.
@@ -41,19 +39,32 @@ type Map struct {
 	shard [shards]shard
 
 	mu      sync.RWMutex // held to use or create scratch
-	scratch *pebble.DB
+	scratch Scratch
 	folder  string
 }
 
-type slot struct {
-	key   Key
-	value Value
+// A Scratch is a temporary store.
+type Scratch interface {
+	// Get returns the value of a key, and false if it has none.
+	Get(k *Key) (v Value, ok bool, err error)
+	// Put adds items, in the order of their keys.
+	Put(items []Slot) error
+	Close() error
+}
+
+// Open opens a temporary store in an empty folder. Package ondisk sets it.
+var Open func(folder string) (Scratch, error)
+
+// A Slot is a key and its value.
+type Slot struct {
+	Key   Key
+	Value Value
 }
 
 // A shard is a hash table with linear probing. An all-zero key marks an empty slot.
 type shard struct {
 	mu    sync.Mutex
-	slots []slot
+	slots []Slot
 	n     int
 }
 
@@ -123,9 +134,9 @@ func (s *shard) get(k Key) (v Value, ok bool) {
 		return v, false
 	}
 	for i := s.start(&k); ; i = (i + 1) & (len(s.slots) - 1) {
-		switch s.slots[i].key {
+		switch s.slots[i].Key {
 		case k:
-			return s.slots[i].value, true
+			return s.slots[i].Value, true
 		case Key{}:
 			return v, false
 		}
@@ -136,13 +147,13 @@ func (s *shard) put(k Key, v Value) {
 	if 4*s.n >= 3*len(s.slots) {
 		s.grow()
 	}
-	s.insert(slot{k, v})
+	s.insert(Slot{k, v})
 	s.n++
 }
 
-func (s *shard) insert(x slot) {
-	i := s.start(&x.key)
-	for s.slots[i].key != (Key{}) {
+func (s *shard) insert(x Slot) {
+	i := s.start(&x.Key)
+	for s.slots[i].Key != (Key{}) {
 		i = (i + 1) & (len(s.slots) - 1)
 	}
 	s.slots[i] = x
@@ -150,9 +161,9 @@ func (s *shard) insert(x slot) {
 
 func (s *shard) grow() {
 	old := s.slots
-	s.slots = make([]slot, max(firstSize, 2*len(old)))
+	s.slots = make([]Slot, max(firstSize, 2*len(old)))
 	for _, x := range old {
-		if x.key != (Key{}) {
+		if x.Key != (Key{}) {
 			s.insert(x)
 		}
 	}
@@ -164,15 +175,10 @@ func (m *Map) spilled(k Key) (v Value, ok bool, err error) {
 	if m.scratch == nil {
 		return v, false, nil
 	}
-	b, closer, err := m.scratch.Get(k[:])
-	if errors.Is(err, pebble.ErrNotFound) {
-		return v, false, nil
+	if v, ok, err = m.scratch.Get(&k); err != nil {
+		err = fmt.Errorf("scratch store: %w", err)
 	}
-	if err != nil {
-		return v, false, fmt.Errorf("scratch store: %w", err)
-	}
-	copy(v[:], b)
-	return v, true, closer.Close()
+	return v, ok, err
 }
 
 // spill writes the items of a shard to disk and removes them from memory.
@@ -180,18 +186,11 @@ func (m *Map) spill(s *shard) error {
 	if err := m.open(); err != nil {
 		return fmt.Errorf("scratch store: %w", err)
 	}
-	full := slices.DeleteFunc(slices.Clone(s.slots), func(x slot) bool { return x.key == (Key{}) })
-	slices.SortFunc(full, func(a, b slot) int { return bytes.Compare(a.key[:], b.key[:]) })
+	full := slices.DeleteFunc(slices.Clone(s.slots), func(x Slot) bool { return x.Key == (Key{}) })
+	slices.SortFunc(full, func(a, b Slot) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	b := m.scratch.NewBatchWithSize(len(full) * (slotBytes + 8))
-	defer b.Close()
-	for i := range full {
-		if err := b.Set(full[i].key[:], full[i].value[:], nil); err != nil {
-			return fmt.Errorf("scratch store: %w", err)
-		}
-	}
-	if err := b.Commit(pebble.NoSync); err != nil {
+	if err := m.scratch.Put(full); err != nil {
 		return fmt.Errorf("scratch store: %w", err)
 	}
 	clear(s.slots)
@@ -205,31 +204,17 @@ func (m *Map) open() error {
 	if m.scratch != nil {
 		return nil
 	}
+	if Open == nil {
+		return errors.New("there is more than fits in memory, and the program cannot write it to disk: import package partition/load/spill/ondisk")
+	}
 	folder, err := os.MkdirTemp(m.dir, "scratch-")
 	if err != nil {
 		return err
 	}
-	cache := pebble.NewCache(32 << 20)
-	defer cache.Unref()
-	o := &pebble.Options{
-		Cache: cache, DisableWAL: true, MemTableSize: 16 << 20, L0CompactionThreshold: 4,
-		FormatMajorVersion: pebble.FormatNewest, Logger: quiet{},
-	}
-	for i := range o.Levels {
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-	}
-	db, err := pebble.Open(folder, o)
+	db, err := Open(folder)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(folder))
 	}
 	m.scratch, m.folder = db, folder
 	return nil
 }
-
-// quiet drops Pebble's messages, because Pebble's calls return the errors. It panics on a
-// fatal message.
-type quiet struct{}
-
-func (quiet) Infof(string, ...any)           {}
-func (quiet) Errorf(string, ...any)          {}
-func (quiet) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }

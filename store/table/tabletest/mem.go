@@ -191,7 +191,7 @@ func (h memHandle) GetMany(ctx context.Context, keys [][]byte, s table.Select) (
 	for i, k := range keys {
 		rows[i] = table.Row{Key: slices.Clone(k)}
 		if r := t.rows[string(k)]; r != nil {
-			rows[i].Cells = project(r.visible(s.View, s.Has), s)
+			rows[i].Cells = Project(r.visible(s.View, s.Has), s)
 		}
 	}
 	return rows, nil
@@ -250,7 +250,7 @@ func (h memHandle) next(ctx context.Context, from, to string, s table.Select) (t
 		if s.Filter != nil && !s.Filter.Match(row) {
 			continue
 		}
-		if row.Cells = project(row.Cells, s); len(row.Cells) > 0 {
+		if row.Cells = Project(row.Cells, s); len(row.Cells) > 0 {
 			return row, true, nil
 		}
 	}
@@ -290,8 +290,8 @@ func (r *memRow) visible(v table.View, has func(table.Cell) bool) []table.Cell {
 	return cells
 }
 
-// project returns the selected cells, at most s.MaxCells of them if that is not zero.
-func project(cells []table.Cell, s table.Select) []table.Cell {
+// Project returns the selected cells, at most s.MaxCells of them if that is not zero.
+func Project(cells []table.Cell, s table.Select) []table.Cell {
 	var out []table.Cell
 	for _, c := range cells {
 		if s.MaxCells > 0 && len(out) == s.MaxCells {

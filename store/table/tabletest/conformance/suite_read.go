@@ -1,4 +1,4 @@
-package tabletest
+package conformance
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
 func testCatalog(f *fixture) {
@@ -246,7 +247,7 @@ func testMaxCells(f *fixture) {
 func testWideRow(f *fixture) {
 	n := 100_000
 	switch f.s.(type) {
-	case *Mem, *BatchMem: // they insert each cell into a list, which is slow
+	case *tabletest.Mem, *tabletest.BatchMem: // they insert each cell into a list, which is slow
 		n = 5_000
 	}
 	if testing.Short() {

@@ -1,4 +1,4 @@
-package tabletest
+package conformance
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
 // A model is the simplest implementation of the contract. It contains all mutations that
@@ -185,7 +186,7 @@ func (f *fixture) compareFamilies(t *rapid.T, m *model, p string, v table.View, 
 	must := map[string]bool{}
 	for _, row := range modelRows {
 		all := m.row(p+row, v)
-		w := showCells(project(all, s))
+		w := showCells(tabletest.Project(all, s))
 		got, err := f.tab.Get(f.ctx, []byte(p+row), s)
 		if err != nil {
 			t.Fatal(err)

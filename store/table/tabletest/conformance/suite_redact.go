@@ -1,4 +1,4 @@
-package tabletest
+package conformance
 
 import (
 	"fmt"
