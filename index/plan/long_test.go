@@ -143,6 +143,24 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
+// TestLongestLists streams one of two lists that are too long to be read: the shorter one.
+func TestLongestLists(t *testing.T) {
+	defer plan.SetLongestValue(2048)()
+	ids := spread(1_000_000, everywhere)
+	long := &list{fake: &fake{selective: true}, id: ids, n: 1_000_000}
+	short := &list{fake: &fake{}, id: sampled(ids, 200), n: 5_000}
+	f := filter.Definite(filter.Resolve(filter.MustParse("(&(sn=long)(l=short))"), core))
+	found := 0
+	for _, err := range plan.Build(f, lists{core.Attribute("sn"): long, core.Attribute("l"): short}, &plan.Lists{}).Run(t.Context(), nil, nil) {
+		if found++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found != short.n || long.read > 513 || short.read != short.n {
+		t.Errorf("%d candidates; %d of the long list and %d of the short one read", found, long.read, short.read)
+	}
+}
+
 // TestDensities compares what plans find in random lists, as far as they are known and from where a search
 // continues, with the lists.
 func TestDensities(t *testing.T) {

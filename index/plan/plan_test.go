@@ -135,7 +135,7 @@ func (w *world) plan(text string) string {
 // continue behind the first, the middle and the last candidate. It checks all this without Lists
 // and with Lists, of which a plan that continues may know less.
 func (w *world) run(t *testing.T, text string) string {
-	_, a := w.build(text, nil)
+	f, a := w.build(text, nil)
 	if a == nil {
 		return "scan"
 	}
@@ -158,9 +158,9 @@ func (w *world) run(t *testing.T, text string) string {
 			return l
 		}
 		l := fresh()
-		_, a := w.build(text, l)
+		a := plan.Build(f, w, l)
 		w.right(t, text, w.candidates(t, a, nil))
-		_, a = w.build(text, l) // like a search after an estimate
+		a = plan.Build(f, w, l) // like a search after an estimate
 		some := w.candidates(t, a, nil)
 		w.right(t, text, some)
 		for i, c := range some {
@@ -169,7 +169,7 @@ func (w *world) run(t *testing.T, text string) string {
 			}
 			want := w.matchingOf(some[i+1:])
 			for _, w.inMemory = range states[:2] {
-				_, again := w.build(text, fresh())
+				again := plan.Build(f, w, fresh())
 				if rest := w.matchingOf(w.candidates(t, again, c.Position)); !slices.Equal(rest, want) {
 					t.Errorf("%s: behind %d come %d, want %d", text, number(c.ID), len(rest), len(want))
 				}
@@ -315,8 +315,8 @@ func (x *fake) Present(_ context.Context, _ table.Reader, after []byte, _ int) i
 	var ids []index.Candidate
 	for _, e := range x.w.entries {
 		has := slices.ContainsFunc(e.Attributes, func(a entry.Attribute) bool { return a.Type == x.typ })
-		if has && bytes.Compare(e.ID[:], after) > 0 {
-			ids = append(ids, index.Candidate{ID: e.ID, Position: e.ID[:]})
+		if row := index.PresenceRow(e.ID); has && bytes.Compare(row, after) > 0 {
+			ids = append(ids, index.Candidate{ID: e.ID, Position: row})
 		}
 	}
 	slices.SortFunc(ids, func(a, b index.Candidate) int { return a.ID.Compare(b.ID) })
