@@ -33,6 +33,24 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
+// TestValueAllocatesNothing checks that an operation that asks its context for a value allocates no more than one
+// that does not.
+func TestValueAllocatesNothing(t *testing.T) {
+	allocations := func(serve func(context.Context, *op.Message, op.Sink)) float64 {
+		c := start(t, serve, server.Options{}).dial()
+		request := wiretest.AppendRequest(nil, &op.Message{ID: 1, Request: compare})
+		return testing.AllocsPerRun(200, func() { c.exchange(request, make([]byte, 14)) })
+	}
+	without := allocations(succeed)
+	with := allocations(func(ctx context.Context, m *op.Message, sink op.Sink) {
+		ctx.Value(t)
+		succeed(ctx, m, sink)
+	})
+	if with > without {
+		t.Errorf("%v allocations with a value, %v without", with, without)
+	}
+}
+
 func (c *client) exchange(requests, answers []byte) {
 	if _, err := c.Write(requests); err != nil {
 		c.t.Fatal(err)

@@ -92,13 +92,26 @@ func (o *operation) context() context.Context {
 
 // Deadline, Done, Err and Value implement context.Context. Contexts that are derived
 // from the operation attach to the inner context, because Value and Done are those of
-// the inner context.
+// the inner context. (Package context calls Done before it looks for the context to attach to.)
+// Value alone makes the inner context only to say why the operation should end, because each search asks for
+// its span.
 
 func (o *operation) Deadline() (time.Time, bool) { return o.conn.ctx.Deadline() }
 
 func (o *operation) Done() <-chan struct{} { return o.context().Done() }
 
-func (o *operation) Value(key any) any { return o.context().Value(key) }
+func (o *operation) Value(key any) any {
+	if o.state.Load() != wanted {
+		return o.context().Value(key)
+	}
+	o.mu.Lock()
+	ctx := o.ctx
+	o.mu.Unlock()
+	if ctx == nil {
+		ctx = o.conn.ctx
+	}
+	return ctx.Value(key)
+}
 
 func (o *operation) Err() error {
 	if o.state.Load() != wanted {

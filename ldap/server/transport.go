@@ -1,6 +1,7 @@
 package server
 
 import (
+	"io"
 	"net"
 	"sync/atomic"
 )
@@ -9,7 +10,7 @@ import (
 // TLS, because TLS also sends messages of its own.
 type transport struct {
 	net.Conn
-	direct *direct       // the socket, read and written past net.Conn; nil: not possible
+	direct io.ReadWriter // the socket, read and written past net.Conn; nil: not possible
 	ahead  []byte        // octets that were read before TLS began, and belong to TLS
 	writes atomic.Uint64 // counts the beginning and the end of each write; odd during a write
 }
@@ -21,7 +22,7 @@ func (t *transport) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	if t.direct != nil {
-		return t.direct.read(b)
+		return t.direct.Read(b)
 	}
 	return t.Conn.Read(b)
 }
@@ -30,7 +31,7 @@ func (t *transport) Write(b []byte) (int, error) {
 	t.writes.Add(1)
 	defer t.writes.Add(1)
 	if t.direct != nil {
-		return t.direct.write(b)
+		return t.direct.Write(b)
 	}
 	return t.Conn.Write(b)
 }
