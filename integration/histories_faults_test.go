@@ -125,7 +125,6 @@ func TestHistoriesFaults(t *testing.T) {
 // TestHistoriesRegionServer is like TestHistories, but HBase's region servers are
 // killed, one after the other.
 func TestHistoriesRegionServer(t *testing.T) {
-	t.Parallel()
 	c := hbasetest.StartCluster(t, 2)
 	r := newRun(t, "hbase://"+c.Quorum()+"/"+hbasetest.Prefix(t), *historiesTime*2/3, [servers][]string{})
 	r.run(func(n int) {

@@ -109,7 +109,7 @@ func (s *oldServer) addPeople(t *testing.T, n int) {
 // embedded store to an ldapd with a store in HBase.
 func TestMigrateToHBase(t *testing.T) {
 	t.Parallel()
-	moveInto(t, startOldLdapd(t), "hbase://"+hbasetest.Start(t)+"/"+hbasetest.Prefix(t), 20*time.Millisecond)
+	moveInto(t, startOldLdapd(t), "hbase://"+hbasetest.Start(t)+"/"+hbasetest.Prefix(t), 100*time.Millisecond) // a busy HBase must keep up with it
 }
 
 // moveInto moves a directory into a store while a client writes at the old server. The client

@@ -5,16 +5,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
 
 // A Cluster is an HBase of several JVMs on this machine: ZooKeeper, a master, and
-// region servers. A test can kill each JVM separately.
+// region servers. A test can kill each JVM separately. A master or a region server that ends by itself, because
+// it was too slow to keep its session with ZooKeeper, is started again.
 type Cluster struct {
-	c                 Config
+	c Config
+
+	mu                sync.Mutex
 	zookeeper, master *jvm
-	regions           []*jvm
+	regions           []*jvm // nil while a test has killed it
 }
 
 // StartCluster runs a cluster with a number of region servers until the test ends.
@@ -43,6 +47,7 @@ func StartCluster(tb testing.TB, regionServers int) *Cluster {
 		err := c.run(limited, regionServers)
 		cancel()
 		if err == nil {
+			go c.supervise()
 			return c
 		}
 		if c.end(); try == 2 {
@@ -62,7 +67,7 @@ func (c *Cluster) run(ctx context.Context, regionServers int) (err error) {
 	if c.zookeeper, err = c.c.start("zookeeper.HQuorumPeer", "start"); err != nil {
 		return err
 	}
-	if c.master, err = c.c.start("master.HMaster", "start"); err != nil {
+	if err := c.startMaster(); err != nil {
 		return err
 	}
 	c.regions = make([]*jvm, regionServers)
@@ -74,8 +79,39 @@ func (c *Cluster) run(ctx context.Context, regionServers int) (err error) {
 	return c.c.ready(ctx, c.master)
 }
 
+func (c *Cluster) startMaster() (err error) {
+	c.master, err = c.c.start("master.HMaster", "start")
+	return err
+}
+
+// supervise starts JVMs again until the cluster ends.
+func (c *Cluster) supervise() {
+	for range time.Tick(500 * time.Millisecond) {
+		c.mu.Lock()
+		if c.master == nil {
+			c.mu.Unlock()
+			return
+		}
+		if c.master.ended() {
+			_ = c.startMaster() // the next time, if it fails
+		}
+		for i, j := range c.regions {
+			if j != nil && j.ended() {
+				_ = c.startRegionServer(i)
+			}
+		}
+		c.mu.Unlock()
+	}
+}
+
 // StartRegionServer starts a region server. It can also start a killed region server again.
 func (c *Cluster) StartRegionServer(i int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.startRegionServer(i)
+}
+
+func (c *Cluster) startRegionServer(i int) error {
 	port, err := freePort()
 	if err == nil {
 		c.regions[i], err = c.c.start("regionserver.HRegionServer", "-D", fmt.Sprintf("hbase.regionserver.port=%d", port), "start")
@@ -84,13 +120,20 @@ func (c *Cluster) StartRegionServer(i int) error {
 }
 
 // KillRegionServer kills a region server, as a crash would.
-func (c *Cluster) KillRegionServer(i int) { c.regions[i].Kill() }
+func (c *Cluster) KillRegionServer(i int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.regions[i].Kill()
+	c.regions[i] = nil
+}
 
 // Quorum returns the ZooKeeper quorum in the form of a store's URL.
 func (c *Cluster) Quorum() string { return c.c.quorum() }
 
 // end kills all JVMs.
 func (c *Cluster) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, j := range append([]*jvm{c.master, c.zookeeper}, c.regions...) {
 		if j != nil && j.cmd.Process != nil {
 			j.Kill()

@@ -59,6 +59,16 @@ func (j *jvm) Kill() {
 	<-j.done
 }
 
+// ended reports whether the JVM has ended.
+func (j *jvm) ended() bool {
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Pause stops the JVM without ending it, until Resume is called. It returns when all threads
 // have stopped: the signal alone lets a thread continue until the kernel next runs it.
 func (j *jvm) Pause() error {
