@@ -389,6 +389,11 @@ func TestPages(t *testing.T) {
 	for _, a := range []string{"/login", "/login?done=out", "/tree", dnLink(jdoe)} {
 		errands = append(errands, errand{who: "nobody", address: a, n: len(errands)})
 	}
+	log := s.logged(admin, "secret")
+	for _, page := range []string{"/changes", dnLink("ou=many,dc=example,dc=com") + "/history"} { // the newest change, and one that cannot be undone
+		log.get(page)
+		errands = append(errands, errand{who: "admin", address: regexp.MustCompile(`/undo\?number=\d+`).FindString(log.text), n: len(errands)})
+	}
 	for _, a := range acted {
 		errands = append(errands, errand{"admin", a.address, len(errands), a.script, a.selector})
 	}

@@ -555,7 +555,9 @@ func undo(v *visit) error {
 		return errorf(http.StatusNotFound, "The address of this page is damaged: begin with the change that is to be undone.")
 	}
 	e, err := v.base(fmt.Sprintf("changeNumber=%d,cn=changelog", n), "*")
-	if err != nil {
+	if web.IsResult(err, op.NoSuchObject) {
+		return errorf(http.StatusNotFound, "There is no such change, or it is not kept any more.")
+	} else if err != nil {
 		return err
 	}
 	p := &undoPage{Change: changeOf(e)}
