@@ -527,7 +527,7 @@ func (f *finder) nameOf(ctx context.Context, id entry.ID, it *cache.Item) (*dn.N
 	case it.Node.Parent == catalog.Root:
 		return f.s.NameOf(ctx, id, it)
 	case f.s.At.Ordinal() != 0 && f.q.Lend:
-		return f.s.NewName(ctx, it)
+		return state.NewName(ctx, f.s, it)
 	case f.s.At.Ordinal() != 0:
 		return f.s.NameOf(ctx, id, it)
 	}

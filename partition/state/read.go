@@ -338,7 +338,7 @@ func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (*dn.
 	if n, asOf := i.Name(); n != nil && (s.Cached || s.Written) && s.Unchanged(cache.Moves, asOf) {
 		return n, nil
 	}
-	name, err := s.NewName(ctx, i)
+	name, err := NewName(ctx, s, i)
 	if asOf := s.At.Ordinal(); err == nil && s.Cached && asOf != 0 {
 		s.Catalog.Cache.SetName(i, name, asOf)
 	}
@@ -348,7 +348,7 @@ func (s *Snapshot) NameOf(ctx context.Context, id entry.ID, i *cache.Item) (*dn.
 // NewName returns the name of an entry, as NameOf does, but neither from the cache nor for the cache. For an
 // entry that is used seldom, a new name costs less than what the cache keeps of the entry besides the item: that
 // is in places of the memory where nothing was used for long.
-func (s *Snapshot) NewName(ctx context.Context, i *cache.Item) (*dn.Name, error) {
+func NewName(ctx context.Context, s *Snapshot, i *cache.Item) (*dn.Name, error) {
 	if i.Node.Parent == catalog.Root {
 		return dn.NewName(i.Node.UpRDN), nil
 	}
@@ -360,7 +360,7 @@ func (s *Snapshot) NewName(ctx context.Context, i *cache.Item) (*dn.Name, error)
 }
 
 // isCalled reports whether an entry has a name.
-func (s *Snapshot) isCalled(ctx context.Context, i *cache.Item, name string) (bool, error) {
+func isCalled(ctx context.Context, s *Snapshot, i *cache.Item, name string) (bool, error) {
 	rest, ok := strings.CutPrefix(name, i.Node.UpRDN)
 	if !ok || i.Node.Parent == catalog.Root {
 		return ok && rest == "", nil
@@ -648,7 +648,7 @@ func (s *Snapshot) recall(ctx context.Context, k cache.Hint, name string) (Locat
 	if i == nil {
 		return Located{}, false
 	}
-	if is, err := s.isCalled(ctx, i, name); err != nil || !is {
+	if is, err := isCalled(ctx, s, i, name); err != nil || !is {
 		return Located{}, false
 	}
 	return Located{id, i.Node.Parent, dn.NewName(name)}, true

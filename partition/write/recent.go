@@ -130,7 +130,7 @@ func (tx *Tx) publish() {
 			id := m.after.ID
 			m.alone = once[id] && !tx.Txn.ChangedAfter(id, m.before.AsOf)
 			if m.alone && tx.Partition.Recent.Wanted() {
-				ms = append(ms, &cache.Modification{Revision: r, Schema: tx.Catalog.Schema, ID: id, Before: m.before, After: tx.itemAfter(m, 0)})
+				ms = append(ms, &cache.Modification{Revision: r, Schema: tx.Catalog.Schema, ID: id, Before: m.before, After: itemAfter(tx, m, 0)})
 			}
 		}
 		if ms != nil {
@@ -140,24 +140,24 @@ func (tx *Tx) publish() {
 	tx.Txn.WhenShown(func(ordinal uint64) {
 		for i := range tx.modified {
 			if m := &tx.modified[i]; m.alone && !isWide(m.after) {
-				tx.Catalog.Cache.Keep(m.after.ID, tx.itemAfter(m, ordinal))
+				tx.Catalog.Cache.Keep(m.after.ID, itemAfter(tx, m, ordinal))
 			}
 		}
 	})
 }
 
 // itemAfter returns the item of an entry after a modification, as if it had been read from the store.
-func (tx *Tx) itemAfter(m *modified, asOf uint64) *cache.Item {
+func itemAfter(tx *Tx, m *modified, asOf uint64) *cache.Item {
 	as := m.after.Attributes
-	slices.SortFunc(as, tx.compareColumns)
+	slices.SortFunc(as, func(a, b entry.Attribute) int { return compareColumns(tx.Catalog.EntryUUID, a, b) })
 	m.before.Node.Order.Arrange(as)
 	return tx.Catalog.Cache.NewItem(asOf, m.before.Node, as)
 }
 
 // compareColumns compares attributes by their places in a row of the table master. The entryUUID, which has no
 // columns, is last.
-func (tx *Tx) compareColumns(a, b entry.Attribute) int {
-	if id := tx.Catalog.EntryUUID; a.Type == id || b.Type == id {
+func compareColumns(id *schema.AttributeType, a, b entry.Attribute) int {
+	if a.Type == id || b.Type == id {
 		return cmp.Compare(bit(a.Type == id), bit(b.Type == id))
 	}
 	if a.Options == "" && b.Options == "" {
