@@ -30,11 +30,12 @@ test: export GOGC = 400
 test:
 	@$(MAKE) --no-print-directory -j2 test-go lint simulation race-short
 
-# What takes longest comes first. Three packages at once keep two CPUs busy, because tests of servers and of HBase
-# wait half of their time. lint vets, and simulation runs TestSimulation.
+# What takes longest comes first: integration takes as long as all others together. Three packages
+# at once are hardly faster: with the JVMs of HBase, two keep two CPUs busy, and leases of seconds
+# are lost. lint vets, and simulation runs TestSimulation.
 test-go:
 	@scripts/test-needs
-	$(GO) test -p 3 -vet=off -timeout 40m -skip '^TestSimulation$$' ./integration ./partition ./store/hbase ./cmd/ldapd ./directory ./web/console ./store/txn/... ./store/archive ./tools/bulk ./...
+	$(GO) test -vet=off -timeout 40m -skip '^TestSimulation$$' ./integration ./partition ./store/hbase ./cmd/ldapd ./directory ./web/console ./store/txn/... ./store/archive ./tools/bulk ./...
 
 # The files of other servers and tools, as transcripts; a part of test-go.
 cases:
