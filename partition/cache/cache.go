@@ -191,8 +191,8 @@ func (i *Item) Lacks(t *schema.AttributeType, options string) bool {
 	return !i.Wide() && !t.Secret() && i.Packed.Index(t, options) < 0
 }
 
-// LacksAll returns true only if the item shows that the entry has no value of any of the types. It returns
-// false for an entry that is wide.
+// LacksAll returns true only if the item shows that the entry has no value of any of the types, none of
+// which is secret. It returns false for an entry that is wide.
 func (i *Item) LacksAll(types []*schema.AttributeType) bool {
 	for k := range i.Packed.Len() {
 		if t, _ := i.Packed.Description(k); slices.Contains(types, t) {

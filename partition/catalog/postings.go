@@ -104,13 +104,13 @@ func (x KeptIndex) Head(ctx context.Context, r table.Reader, key []byte, set *in
 	case err != nil || !ok:
 	case !more:
 		x.keepSet(s, key, set)
-	default:
-		x.NoteLonger(key, set.Len()-1)
+	case !x.Longer(key, set.Len()-1):
+		x.put(key, &cache.Posting{Long: true, MoreThan: set.Len() - 1})
 	}
 	return more, err
 }
 
-// NoteLonger implements index.Memory.
+// NoteLonger implements index.Memory. It keeps a set: whoever estimates may read another state.
 func (x KeptIndex) NoteLonger(key []byte, n int) {
 	if p := x.kept.Get(x.key.Of(key)); p == nil || p.Long && p.MoreThan < n {
 		x.put(key, &cache.Posting{Long: true, MoreThan: n})

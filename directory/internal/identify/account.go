@@ -24,11 +24,14 @@ func StateOf(ctx context.Context, req *request.Request, who *settings.Identity) 
 		return account.State{}, nil, nil
 	}
 	i, err := req.Snapshot.Item(ctx, who.ID)
-	if err == nil && i != nil && i.LacksAll(req.Known.Account.All) {
+	if err != nil || i == nil {
+		return account.State{Disabled: true}, nil, err
+	}
+	if i.LacksAll(req.Known.Account.All) {
 		return account.State{}, undescribed, nil
 	}
-	e, err := req.Snapshot.Some(ctx, who.ID, req.Known.Account.All)
-	if err != nil || e == nil {
+	e, err := req.Snapshot.EntryOf(ctx, who.ID, i, false, req.Known.Account.All)
+	if err != nil {
 		return account.State{Disabled: true}, nil, err
 	}
 	return State(&req.Known.Account, e), e, nil
