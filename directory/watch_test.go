@@ -35,11 +35,13 @@ func TestSyncCollective(t *testing.T) {
 // TestPersistentCollective checks that a persistent search tests the collective attributes
 // that an entry has at the time of each change.
 func TestPersistentCollective(t *testing.T) {
-	const one = "cn=1,ou=a,dc=example,dc=com"
-	w := watch(t, "(c-l=Oslo)", psearchControl())
+	const one, above = "cn=1,ou=a,dc=example,dc=com", "ou=a,dc=example,dc=com"
+	w := watch(t, "(|(c-l=Oslo)(ou=a))", psearchControl())
+	w.wants(above) // the search has begun
 	touch := func() { w.do(&op.Modify{Name: one, Changes: changes(lines("replace description: x"))}) }
 	touch() // the search does not report this change
-	w.do(&op.Modify{Name: "ou=a,dc=example,dc=com", Changes: changes(lines("add administrativeRole: collectiveAttributeSpecificArea"))})
+	w.do(&op.Modify{Name: above, Changes: changes(lines("add administrativeRole: collectiveAttributeSpecificArea"))})
+	w.wants(above + " change 4")
 	w.add("cn=office,ou=a,dc=example,dc=com", "collectiveAttributeSubentry\nobjectClass: subentry", "subtreeSpecification: { specificationFilter item:device }\nc-l: Oslo")
 	touch()
 	w.wants(one + " change 4")
