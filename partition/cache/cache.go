@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/bounded"
+	"github.com/seed-4dac0d86/ldapd/partition/columns"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -35,8 +36,10 @@ type Cache struct {
 	Referrers *bounded.Cache[ValuesKey, *Referrers]
 	// RangeSteps serves reads of ranges of values (see the type RangeSteps).
 	RangeSteps *bounded.Cache[ValuesKey, *RangeSteps]
-	opened     openedItems
-	shapes     entry.Shapes
+	// Columns serves searches for values of types without an index, on stores of one server.
+	Columns *columns.Cache
+	opened  openedItems
+	shapes  entry.Shapes
 	// Classes contains the results of HasClass. It maps *schema.ObjectClass to classSeen.
 	Classes sync.Map
 }
@@ -171,11 +174,12 @@ func NewCache(size int64) *Cache {
 	share := uint64(max(size/32, 1))
 	hint := func(Hint, entry.ID) uint32 { return sizeOfSlot }
 	return &Cache{
-		Entries:    bounded.New(15*share, func(_ entry.ID, i *Item) uint32 { return i.Weight() }),
+		Entries:    bounded.New(13*share, func(_ entry.ID, i *Item) uint32 { return i.Weight() }),
 		Children:   bounded.New(2*share, hint),
 		Postings:   newPostings(12 * share),
 		Referrers:  newReferrers(share),
 		RangeSteps: newRangeSteps(),
+		Columns:    columns.NewCache(2 * share),
 		Names:      bounded.New(share, hint),
 		opened:     openedItems{most: int(min(share, mostOpened))},
 	}

@@ -151,6 +151,7 @@ type finder struct {
 	walking bool                  // the search walks the subtree, perhaps instead of running the access
 	whole   bool                  // the search scans the whole table, although the base is no naming context
 	below   catalog.Count         // about how many entries are below the base, if that is known
+	columns *inColumns            // the search takes the candidates from columns; nil: it does not
 	byID    bool                  // the search takes the candidates from the journal, in the order of ids
 	changed *changed              // these candidates; with byID, nil means all entries
 	inner   map[entry.ID]struct{} // ids of the entries that have children; nil: unknown
@@ -205,6 +206,8 @@ func (f *finder) addTo(c *Cost) {
 	switch {
 	case f.changed != nil:
 		c.Indexes = append(c.Indexes, plan.Use{Attribute: f.changed.test.Types[0].Name(), Kind: "journal"})
+	case f.columns != nil:
+		c.Indexes = f.columns.uses(c.Indexes)
 	case f.access != nil && !f.walking && !f.byID:
 		c.Indexes = f.access.Indexes(c.Indexes)
 	case f.q.Scope != op.BaseObject:
@@ -218,6 +221,8 @@ func (f *finder) run(ctx context.Context) {
 		f.base(ctx)
 	case f.plan(ctx):
 		f.candidates(ctx)
+	case f.columns != nil:
+		f.takeFromColumns(ctx)
 	case f.byID:
 		f.takeByID(ctx)
 	case f.q.Scope == op.SingleLevel:
@@ -228,7 +233,7 @@ func (f *finder) run(ctx context.Context) {
 }
 
 // plan builds the access. It returns false if the search does not run the access, but takes its
-// candidates from the journal, or scans or walks the entries in scope.
+// candidates from columns or the journal, or scans or walks the entries in scope.
 func (f *finder) plan(ctx context.Context) bool {
 	ctx, s := span.Start(ctx, "plan")
 	defer s.End()
@@ -237,6 +242,9 @@ func (f *finder) plan(ctx context.Context) bool {
 	}
 	f.access = plan.Build(f.q.Filter, f.s.Catalog, f.lists)
 	f.byID = f.prefersJournal(ctx)
+	if !f.byID && f.prefersColumns(ctx) {
+		return false
+	}
 	f.walking = f.access != nil && !f.byID && f.prefersWalk(ctx)
 	return f.access != nil && !f.byID && !f.walking
 }
@@ -371,6 +379,8 @@ func (f *finder) offer(ctx context.Context, c index.Candidate) bool {
 		f.bytes = append(f.bytes, scanMark)
 	case f.byID:
 		f.bytes = append(f.bytes, journalMark)
+	case f.columns != nil:
+		f.bytes = append(f.bytes, columnMark)
 	}
 	f.bytes = append(f.bytes, c.Position...)
 	c.Position = f.bytes[at:len(f.bytes):len(f.bytes)]
@@ -827,9 +837,10 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 		failed = err
 		return err == nil
 	})
-	f.plan(ctx)
 	if run {
 		f.run(ctx)
+	} else {
+		f.plan(ctx)
 	}
 	var b strings.Builder
 	switch {
@@ -837,6 +848,8 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 		b.WriteString("the base entry\n")
 	case f.changed != nil:
 		f.changed.describe(&b, f.access)
+	case f.columns != nil:
+		f.columns.describe(&b)
 	case f.walking && f.access != nil:
 		b.WriteString("walk of the subtree, which is shorter than\n")
 		f.access.Describe(&b, 1, false)
