@@ -27,6 +27,7 @@ var columnFilters = []string{
 	"(&(description=*1*)(title=t*))", "(|(description=*33*)(title=t2)(uid=u9))", "(&(objectClass=inetOrgPerson)(description=*2*))",
 	"(&(objectClass=inetOrgPerson)(|(title=t1)(title=t2)))", "(&(objectClass=inetOrgPerson)(!(title=t1)))", "(employeeNumber>=5)",
 	"(street=*end)", "(street=long*)", "(postalAddress=*a 5*)", "(name=*7)", "(|(roomNumber=r1)(&(title=t1)(jpegPhoto=*)))", "(description~=number 5)",
+	"(uid=*7*)", "(&(objectClass=inetOrgPerson)(cn=*o*)(uid=*1))", "(|(uid=*33)(cn=*nobody*))",
 	"(jpegPhoto=*)", "(description=nowhere)", "(&(description=*)(!(description=*1*)))",
 }
 

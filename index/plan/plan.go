@@ -69,7 +69,8 @@ const (
 	rankFew              // one value in a selective index
 	rankSome             // one value in an index that is not selective
 	rankSpan             // a range bounded by a prefix, or a list of references
-	rankMany             // any other scan of an index
+	rankMany             // a range, or presence
+	rankAll              // all keys of an index, of which the filter may need few
 )
 
 // empty is the access for a filter that matches nothing.
@@ -204,6 +205,10 @@ func Build(f filter.Resolved, c Catalog, l *Lists) Access {
 // IsSelective reports whether an access probably has few candidates.
 func IsSelective(a Access) bool { return a.rank() <= rankFew }
 
+// ReadsAll reports whether a filter with this access makes a search read all keys of an index, or all
+// entries if the access is nil.
+func ReadsAll(a Access) bool { return a == nil || a.rank() == rankAll }
+
 type builder struct {
 	Catalog
 	lists *Lists
@@ -326,7 +331,7 @@ func (b builder) lookup(t *filter.Test, at *schema.AttributeType, in index.Index
 	case filter.TestLessOrEqual:
 		a.span, a.order = index.Span{To: t.Key}, rankMany
 	case filter.TestSubstrings:
-		a.span, a.order = index.Span{Prefix: t.Initial, Parts: t.Any}, rankMany
+		a.span, a.order = index.Span{Prefix: t.Initial, Parts: t.Any}, rankAll
 		if t.Final != nil {
 			a.span.Parts = append([][]byte(nil), t.Any...)
 			a.span.Parts = append(a.span.Parts, t.Final)
@@ -380,7 +385,7 @@ func (a *lookup) kind() string {
 		return "presence"
 	case a.order == rankSpan:
 		return "range"
-	case a.order == rankMany:
+	case a.order == rankMany, a.order == rankAll:
 		return "scan"
 	}
 	return "value"

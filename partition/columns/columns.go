@@ -273,11 +273,13 @@ func (f *Found) Each(after []byte, yield func(index.Candidate) bool) bool {
 	return true
 }
 
-// Types returns the types whose columns Find needs to exclude entries. It returns none if the filter
-// cannot exclude entries by columns.
-func Types(f filter.Resolved) []*schema.AttributeType {
+// Types returns the types whose columns Find needs to exclude entries that do not match all of the filters.
+// It returns none if columns cannot exclude any.
+func Types(fs ...filter.Resolved) []*schema.AttributeType {
 	var types []*schema.AttributeType
-	add(&types, f)
+	for _, f := range fs {
+		add(&types, f)
+	}
 	return types
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/index/plan"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -71,7 +72,8 @@ func (f *finder) findInColumns(ctx context.Context, goesOn bool) *inColumns {
 		return nil
 	}
 	c := &inColumns{types: f.columnTypes(), insteadOf: f.access}
-	if len(c.types) == 0 || f.access != nil && !f.exceeds(ctx, alwaysUsed) {
+	all := plan.ReadsAll(f.access)
+	if len(c.types) == 0 || !all && !f.exceeds(ctx, alwaysUsed) {
 		return nil
 	}
 	in, most := f.scopeSize(ctx)
@@ -86,23 +88,24 @@ func (f *finder) findInColumns(ctx context.Context, goesOn bool) *inColumns {
 	if c.Found == nil {
 		return nil
 	}
-	if n := c.Len(); !goesOn && (n > in || f.access != nil && !f.exceeds(ctx, n) || !c.Exact() && n > t.Len()/2) {
+	if n := c.Len(); !goesOn && (n > in || !all && !f.exceeds(ctx, n) || !c.Exact() && n > t.Len()/2) {
 		return nil
 	}
 	return c
 }
 
-// columnTypes returns the types whose columns the search could use: those in the filter or, if there is an
-// access, those without an index.
+// columnTypes returns the types whose columns the search could use. An index serves the other parts of
+// the filter.
 func (f *finder) columnTypes() []*schema.AttributeType {
-	types := columns.Types(f.q.Filter)
-	if f.access == nil {
-		return types
+	parts := []filter.Resolved{f.q.Filter}
+	if and, ok := f.q.Filter.(*filter.AndNode); ok {
+		parts = slices.DeleteFunc(slices.Clone(and.Parts), func(p filter.Resolved) bool {
+			return !plan.ReadsAll(plan.Build(p, f.s.Catalog, nil))
+		})
+	} else if !plan.ReadsAll(f.access) {
+		return nil
 	}
-	return slices.DeleteFunc(types, func(t *schema.AttributeType) bool {
-		_, indexed := f.s.Catalog.Indexed(t)
-		return indexed
-	})
+	return columns.Types(parts...)
 }
 
 // scopeSize returns about how many entries are in scope, and whether these are a large part of the directory.
