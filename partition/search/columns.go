@@ -22,20 +22,20 @@ import (
 // columnMark is the first byte of each position of a search through columns. The id follows.
 const columnMark = 'c'
 
-// inColumns are candidates that columns contain.
+// inColumns are the candidates of a search that columns contain.
 type inColumns struct {
 	*columns.Found
-	types     []*schema.AttributeType
-	insteadOf plan.Access
+	f     *finder
+	types []*schema.AttributeType // whose columns
 }
 
 func (c *inColumns) describe(b *strings.Builder) {
 	for _, t := range c.types {
 		fmt.Fprintf(b, "column of %s in memory\n", t.Name())
 	}
-	if c.insteadOf != nil {
+	if c.f.access != nil {
 		b.WriteString("instead of\n")
-		c.insteadOf.Describe(b, 1, false)
+		c.f.access.Describe(b, 1, false)
 	}
 }
 
@@ -55,7 +55,12 @@ func (f *finder) prefersColumns(ctx context.Context) bool {
 	if len(after) > 0 && (len(after) != 1+len(entry.ID{}) || after[0] != columnMark) {
 		return false
 	}
-	f.columns = f.findInColumns(ctx, len(after) > 0)
+	current := !f.s.Partition.DB.Shared() && f.s.Ordinal() != 0 && f.s.Reader == table.Reader(f.s.At)
+	if current && (f.access == nil || !plan.IsSelective(f.access)) {
+		if c := (&inColumns{f: f}); c.find(ctx, len(after) > 0) {
+			f.columns = c
+		}
+	}
 	if len(after) > 0 {
 		f.q.After = after[1:]
 		f.byID = f.columns == nil
@@ -64,39 +69,37 @@ func (f *finder) prefersColumns(ctx context.Context) bool {
 	return f.columns != nil
 }
 
-// findInColumns finds the candidates that columns contain. It returns nil if there are no columns, and
-// if the search would examine fewer entries without them. A search that goes on examines the rest of
-// them in any case.
-func (f *finder) findInColumns(ctx context.Context, goesOn bool) *inColumns {
-	if f.s.Partition.DB.Shared() || f.s.Ordinal() == 0 || f.s.Reader != table.Reader(f.s.At) || f.access != nil && plan.IsSelective(f.access) {
-		return nil
-	}
-	c := &inColumns{types: f.columnTypes(), insteadOf: f.access}
+// find finds the candidates. It returns false if there are no columns, and if the search would examine
+// fewer entries without them. A search that goes on examines the rest of them in any case.
+func (c *inColumns) find(ctx context.Context, goesOn bool) bool {
+	f := c.f
 	all := plan.ReadsAll(f.access)
+	c.types = c.useful()
 	if len(c.types) == 0 || !all && !f.exceeds(ctx, alwaysUsed) {
-		return nil
+		return false
 	}
-	in, most := f.scopeSize(ctx)
+	in, most := c.scope(ctx)
 	if in <= alwaysUsed {
-		return nil
+		return false
 	}
-	t := f.columnsOf(ctx, c.types, most)
+	t := c.table(ctx, most)
 	if t == nil || f.q.Most > 0 && t.Len() > f.q.Most {
-		return nil
+		return false
 	}
 	c.Found = t.Find(f.q.Filter)
 	if c.Found == nil {
-		return nil
+		return false
 	}
 	if n := c.Len(); !goesOn && (n > in || !all && !f.exceeds(ctx, n) || !c.Exact() && n > t.Len()/2) {
-		return nil
+		return false
 	}
-	return c
+	return true
 }
 
-// columnTypes returns the types whose columns the search could use. An index serves the other parts of
+// useful returns the types whose columns the search could use. An index serves the other parts of
 // the filter.
-func (f *finder) columnTypes() []*schema.AttributeType {
+func (c *inColumns) useful() []*schema.AttributeType {
+	f := c.f
 	parts := []filter.Resolved{f.q.Filter}
 	if and, ok := f.q.Filter.(*filter.AndNode); ok {
 		parts = slices.DeleteFunc(slices.Clone(and.Parts), func(p filter.Resolved) bool {
@@ -108,8 +111,9 @@ func (f *finder) columnTypes() []*schema.AttributeType {
 	return columns.Types(parts...)
 }
 
-// scopeSize returns about how many entries are in scope, and whether these are a large part of the directory.
-func (f *finder) scopeSize(ctx context.Context) (n int, most bool) {
+// scope returns about how many entries are in scope, and whether these are a large part of the directory.
+func (c *inColumns) scope(ctx context.Context) (n int, most bool) {
+	f := c.f
 	subtree := f.q.Scope != op.SingleLevel
 	if subtree && f.q.Base == catalog.Root {
 		return math.MaxInt, true
@@ -128,26 +132,27 @@ func (f *finder) scopeSize(ctx context.Context) (n int, most bool) {
 	return int(in), scanShare*in >= ns[1].All
 }
 
-// columnsOf returns a table that has the columns of some types. If they are asked for again, and build is
-// set, columnsOf makes them.
-func (f *finder) columnsOf(ctx context.Context, types []*schema.AttributeType, build bool) *columns.Table {
-	kept := f.s.Catalog.Cache.Columns
-	t, missing := kept.Get(f.s.At, types, build)
+// table returns a table that has the columns. If they are asked for again, and build is set, it makes
+// them.
+func (c *inColumns) table(ctx context.Context, build bool) *columns.Table {
+	kept, s := c.f.s.Catalog.Cache.Columns, c.f.s.At
+	t, missing := kept.Get(s, c.types, build)
 	if missing == nil {
 		return t
 	}
-	kept.Built(f.buildColumns(ctx, missing), types)
-	t, _ = kept.Get(f.s.At, types, false)
+	kept.Built(c.build(ctx, missing), c.types)
+	t, _ = kept.Get(s, c.types, false)
 	return t
 }
 
-// buildColumns reads the columns of some types of all entries. It returns nil after an error, which
+// build reads the columns of some types of all entries. It returns nil after an error, which
 // the search will meet again.
-func (f *finder) buildColumns(ctx context.Context, types []*schema.AttributeType) *columns.Builder {
+func (c *inColumns) build(ctx context.Context, types []*schema.AttributeType) *columns.Builder {
 	ctx, s := span.Start(ctx, "columns")
 	defer s.End()
-	b := f.s.Catalog.Cache.Columns.NewBuilder(f.s.Ordinal(), types)
-	for row, err := range f.s.Reader.Scan(ctx, f.s.Partition.Tree, table.Range{}, b.Select()) {
+	at := c.f.s
+	b := at.Catalog.Cache.Columns.NewBuilder(at.Ordinal(), types)
+	for row, err := range at.Reader.Scan(ctx, at.Partition.Tree, table.Range{}, b.Select()) {
 		if err != nil {
 			return nil
 		}
@@ -158,9 +163,9 @@ func (f *finder) buildColumns(ctx context.Context, types []*schema.AttributeType
 	return b
 }
 
-// takeFromColumns offers the candidates in columns, in the order of their ids.
-func (f *finder) takeFromColumns(ctx context.Context) {
-	if f.columns.Each(f.q.After, func(c index.Candidate) bool { return f.consider(ctx, c, nil) }) {
-		f.flush(ctx)
+// take offers the candidates, in the order of their ids.
+func (c *inColumns) take(ctx context.Context) {
+	if c.Each(c.f.q.After, func(x index.Candidate) bool { return c.f.consider(ctx, x, nil) }) {
+		c.f.flush(ctx)
 	}
 }

@@ -222,7 +222,7 @@ func (f *finder) run(ctx context.Context) {
 	case f.plan(ctx):
 		f.candidates(ctx)
 	case f.columns != nil:
-		f.takeFromColumns(ctx)
+		f.columns.take(ctx)
 	case f.byID:
 		f.takeByID(ctx)
 	case f.q.Scope == op.SingleLevel:
