@@ -294,25 +294,27 @@ func (b builder) test(t *filter.Test) (Access, bool) {
 	if t.DNAttrs || t.Op != filter.TestPresent && !t.ByKey || len(t.Types) == 0 {
 		return nil, false
 	}
+	if len(t.Types) == 1 {
+		a := b.lookup(t, t.Types[0])
+		return a, a != nil
+	}
 	u := &union{}
 	for _, at := range t.Types {
-		in, ok := b.Indexed(at)
-		if !ok {
-			return nil, false
-		}
-		a := b.lookup(t, at, in)
+		a := b.lookup(t, at)
 		if a == nil {
 			return nil, false
 		}
 		u.parts = append(u.parts, a)
 	}
-	if len(u.parts) == 1 {
-		return u.parts[0], true
-	}
 	return u, true
 }
 
-func (b builder) lookup(t *filter.Test, at *schema.AttributeType, in index.Index) Access {
+// lookup returns nil if no index serves the test of the type.
+func (b builder) lookup(t *filter.Test, at *schema.AttributeType) Access {
+	in, ok := b.Indexed(at)
+	if !ok {
+		return nil
+	}
 	a := &lookup{test: t, typ: at, in: in, maybe: t.Options != ""}
 	switch t.Op {
 	case filter.TestPresent:

@@ -144,6 +144,7 @@ type finder struct {
 	secrets [][]entry.Attribute // secret attributes of the batch, if the search needs them
 	ids     [][]byte
 	bytes   []byte // memory of the batch's positions
+	row     []byte // memory of a candidate's position
 	size    int    // number of candidates at which the batch is looked up
 	tested  int    // number of entries examined
 	found   int
@@ -196,7 +197,7 @@ func (f *finder) release() {
 	clear(f.secrets[:cap(f.secrets)])
 	f.asked.clear()
 	f.lent.clear()
-	*f = finder{batch: f.batch[:0], items: f.items[:0], secrets: f.secrets[:0], ids: f.ids[:0], bytes: f.bytes[:0], asked: f.asked, lent: f.lent}
+	*f = finder{batch: f.batch[:0], items: f.items[:0], secrets: f.secrets[:0], ids: f.ids[:0], bytes: f.bytes[:0], row: f.row[:0], asked: f.asked, lent: f.lent}
 	finders.Put(f)
 }
 
@@ -270,9 +271,31 @@ func (f *finder) base(ctx context.Context) {
 	f.flush(ctx)
 }
 
-// candidates runs the access and offers the candidates in scope.
+// candidates runs the access and offers the candidates in scope. For a list in memory, it does so
+// without an iterator, which allocates.
 func (f *finder) candidates(ctx context.Context) {
 	f.listed()
+	if len(f.q.After) > 0 {
+		f.runAccess(ctx)
+		return
+	}
+	set, row, maybe := plan.Known(ctx, f.s.Reader, f.access, f.row[:0])
+	f.row = row
+	if set == nil {
+		f.runAccess(ctx)
+		return
+	}
+	for i := range set.Len() {
+		id := set.ID(i)
+		f.row = append(f.row[:len(row)], id[:]...)
+		if !f.consider(ctx, index.Candidate{ID: id, Parent: set.Parent(i), Maybe: maybe, Position: f.row}, nil) {
+			return
+		}
+	}
+	f.flush(ctx)
+}
+
+func (f *finder) runAccess(ctx context.Context) {
 	for c, err := range f.access.Run(ctx, f.s.Reader, f.q.After) {
 		if !f.consider(ctx, c, err) {
 			return
