@@ -55,8 +55,10 @@ func TestConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an HBase")
 	}
-	// The other tests find HBase by ZooKeeper.
-	url := hbase.RPCScheme + hbasetest.Shared(t).Servers() + "/" + hbasetest.Prefix(t)
+	url := hbase.Scheme + hbasetest.Start(t) + "/" + hbasetest.Prefix(t)
+	if os.Getenv(hbasetest.QuorumEnv) == "" { // other tests find HBase by ZooKeeper
+		url = hbase.RPCScheme + hbasetest.Shared(t).Servers() + "/" + hbasetest.Prefix(t)
+	}
 	conformance.Run(t, func(t *testing.T) table.Store {
 		s, err := hbase.Open(t.Context(), url, hbase.Options{})
 		if err != nil {

@@ -2,18 +2,18 @@ package hbase
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/tsuna/gohbase/pb"
-
-	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
+	"github.com/tsuna/gohbase/region"
+	"google.golang.org/protobuf/proto"
 )
 
 // probe looks the cluster up as a client does, but without gohbase. It returns nil if
 // three conditions are met: ZooKeeper or the RPC connection registry answers, it has the address of hbase:meta,
-// and the region server at that address accepts connections. Otherwise the error states
+// and the region server at that address answers. Otherwise the error states
 // which condition is not met. gohbase itself would retry in the background without giving
 // a reason.
 func (c *conn) probe(ctx context.Context) error {
@@ -39,17 +39,33 @@ func (c *conn) askForMeta(ctx context.Context) (meta *pb.ServerName, where strin
 	return meta, "HBase at " + c.target.servers(), err
 }
 
-// reach returns nil if a server of HBase accepts connections of this side.
+// reach returns nil if the region server of hbase:meta at an address answers a Get.
 func (c *conn) reach(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	line, err := c.dialer.Dial(ctx, "tcp", addr, func(net.Conn) {})
+	s, err := c.service(ctx, addr, string(region.RegionClient), c.timeout)
 	if err != nil {
 		return err
 	}
-	defer line.Close()
-	if tcp, ok := line.(*alltime.Conn); ok && tcp.NeedsKerberos() {
-		return fmt.Errorf("%s permits no simple authentication: HBase has Kerberos, and this side does not", addr)
+	defer s.line.Close()
+	meta := &pb.RegionSpecifier{Type: pb.RegionSpecifier_REGION_NAME.Enum(), Value: []byte("hbase:meta,,1")}
+	if _, err = s.call(ctx, "Get", &pb.GetRequest{Region: meta, Get: &pb.Get{Row: []byte("-"), ExistenceOnly: proto.Bool(true)}}, &pb.GetResponse{}); err != nil {
+		return c.explain(err, "see its log")
 	}
 	return nil
+}
+
+// explain returns the error of the first call on a connection. A server that wants something else than it gets ends the
+// connection, and some say nothing before. Then the hint says what it may be.
+func (c *conn) explain(err error, hint string) error {
+	if !errors.Is(err, region.ErrClientClosed) {
+		if e := parseServerError(err); e != nil {
+			return e
+		}
+		return err
+	}
+	if c.dialer.Kerberos == nil {
+		hint = "HBase has Kerberos, and this side does not; or " + hint
+	}
+	return fmt.Errorf("that server ends the connection: %s", hint)
 }

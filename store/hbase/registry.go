@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tsuna/gohbase/pb"
-	"github.com/tsuna/gohbase/region"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -61,19 +60,10 @@ func (c *conn) askRegistry(ctx context.Context, server, method string) (*pb.Serv
 	defer s.line.Close()
 	// gohbase does not have the messages. All requests are empty.
 	m, err := s.call(ctx, method, &pb.CompactRegionResponse{}, &pb.CompactRegionResponse{})
-	if err == nil {
-		return readServer(method, m.ProtoReflect().GetUnknown())
+	if err != nil {
+		return nil, c.explain(err, "it is a region server before HBase 2.5, which has no connection registry")
 	}
-	if reason := c.reach(ctx, server); reason != nil && ctx.Err() == nil {
-		return nil, reason // gohbase does not say that a server wants Kerberos
-	}
-	if e := parseServerError(err); e != nil {
-		return nil, e
-	}
-	if errors.Is(err, region.ErrClientClosed) {
-		return nil, errors.New("that server has no connection registry, which masters have, and since HBase 2.5 region servers")
-	}
-	return nil, err
+	return readServer(method, m.ProtoReflect().GetUnknown())
 }
 
 // readServer reads the name of the server in an answer of the registry. GetActiveMasterResponse has it in field 1.

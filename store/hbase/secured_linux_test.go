@@ -85,6 +85,7 @@ func newFortress(t testing.TB) *fortress {
 		},
 		Core: [][2]string{{"hadoop.security.authentication", "kerberos"}},
 		Flags: []string{
+			"--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED", // Hadoop 2
 			"-Djava.security.krb5.conf=" + f.kdc.Config, "-Djava.security.auth.login.config=" + jaas,
 			"-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider", "-Dzookeeper.sessionRequireClientSASLAuth=true",
 		},
@@ -180,6 +181,10 @@ func TestSecured(t *testing.T) {
 		o.KerberosZooKeeper = "zookeeper2/_HOST"
 		return hbase.Open(t.Context(), hbase.Scheme+f.zooKeeper()+"/"+hbasetest.Prefix(t), o)
 	}
+	withoutKerberos := "wants Kerberos: set hbase.kerberos-zookeeper-principal"
+	if hbasetest.Version() == "3.0.0-alpha-4" { // its ZooKeeper, 3.5, permits sessions without Kerberos
+		withoutKerberos = "HBase has Kerberos, and this side does not"
+	}
 	for _, c := range []struct {
 		name string
 		open func(testing.TB, hbase.Options) (*hbase.Store, error) // nil: byZooKeeper
@@ -189,9 +194,10 @@ func TestSecured(t *testing.T) {
 		{"integrity", nil, hbase.Options{Kerberos: with(func(o *krb.Options) { o.Protection = "integrity" })}, ""},
 		{"TLS", nil, hbase.Options{TLS: f.tls(true), Kerberos: with(func(o *krb.Options) { o.Protection = "authentication" })}, ""},
 		{"TLS and privacy", nil, hbase.Options{TLS: f.tls(true), Kerberos: &f.user}, ""},
-		{"registry", f.openRPC, hbase.Options{TLS: f.tls(true), Kerberos: &f.user}, ""},
+		{"registry", f.openRPC, hbase.Options{Kerberos: &f.user}, ""},
+		{"registry and TLS", f.openRPC, hbase.Options{TLS: f.tls(true), Kerberos: &f.user}, ""},
 		{"no Kerberos", f.openRPC, hbase.Options{}, "HBase has Kerberos, and this side does not"},
-		{"no Kerberos to ZooKeeper", nil, hbase.Options{}, "wants Kerberos: set hbase.kerberos-zookeeper-principal"},
+		{"no Kerberos to ZooKeeper", nil, hbase.Options{}, withoutKerberos},
 		{"principal of ZooKeeper", wrong, hbase.Options{Kerberos: &f.user}, "does not know zookeeper2/localhost@" + hbasetest.Realm},
 		{"no certificate", nil, hbase.Options{TLS: f.tls(false), Kerberos: &f.user}, "certificate"},
 		{"another CA", nil, hbase.Options{TLS: (&fortress{ca: certstest.New(t)}).tls(true), Kerberos: &f.user}, "signed by unknown authority"},
@@ -203,10 +209,13 @@ func TestSecured(t *testing.T) {
 		{"not in the keytab", nil, hbase.Options{Kerberos: with(func(o *krb.Options) { o.Keytab = keytabOf(t, "other") })}, "has no key for ldapd/me@" + hbasetest.Realm},
 		{"realm", nil, hbase.Options{Kerberos: with(func(o *krb.Options) { o.Principal = "ldapd/me@OTHER.COM" })}, "names no KDC of the realm OTHER.COM"},
 	} {
-		if !*allSecured && !slices.Contains([]string{"TLS and privacy", "registry", "no Kerberos", "no Kerberos to ZooKeeper", "keytab"}, c.name) {
+		if !*allSecured && !slices.Contains([]string{"TLS and privacy", "registry and TLS", "no Kerberos", "no Kerberos to ZooKeeper", "keytab"}, c.name) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
+			if c.o.TLS != nil && !hasTLS() {
+				t.Skip("this release has no TLS")
+			}
 			c.o.Timeout = 10 * time.Second
 			if c.want != "" {
 				c.o.Timeout = 5 * time.Second
@@ -230,12 +239,19 @@ func TestSecured(t *testing.T) {
 	}
 	if *allSecured {
 		t.Run("ZooKeeper", f.zooKeeperTLS)
+		t.Run("KeytabChanges", f.keytabChanges)
 		t.Run("TicketEnds", f.ticketEnds)
 	}
 }
 
+// hasTLS reports whether the release that is tested has TLS.
+func hasTLS() bool { return hbasetest.Version() >= "2.6" }
+
 // With TLS to ZooKeeper, its certificate must have the name of the URL, and Kerberos is inside.
 func (f *fortress) zooKeeperTLS(t *testing.T) {
+	if !hasTLS() {
+		t.Skip("with TLS to ZooKeeper there is TLS to HBase")
+	}
 	o := hbase.Options{TLS: f.tls(true), TLSZooKeeper: true, Kerberos: &f.user, KerberosZooKeeper: zkPrincipal, Timeout: 5 * time.Second}
 	open := func(c tls.Certificate) (*hbase.Store, error) {
 		return hbase.Open(t.Context(), hbase.Scheme+strings.Replace(f.tunnel(t, c), "127.0.0.1", "localhost", 1)+"/"+hbasetest.Prefix(t), o)
@@ -284,6 +300,51 @@ func (f *fortress) tunnel(t *testing.T, c tls.Certificate) string {
 		}
 	}()
 	return l.Addr().String()
+}
+
+// A keytab that is older than the key in the KDC is an error that says so, until a new one is in its place. Connections from
+// before stay.
+func (f *fortress) keytabChanges(t *testing.T) {
+	const principal = "ldapd/changing"
+	o := f.user
+	o.Principal, o.Keytab = principal+"@"+hbasetest.Realm, filepath.Join(t.TempDir(), "keytab")
+	open := func() (*hbase.Store, error) {
+		return f.open(t, hbasetest.Prefix(t), hbase.Options{Kerberos: &o, Timeout: 5 * time.Second})
+	}
+	place := func(keytab []byte) {
+		t.Helper()
+		if err := os.WriteFile(o.Keytab, keytab, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	export := func() []byte {
+		t.Helper()
+		b, err := os.ReadFile(f.kdc.Keytab(principal))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	place(export())
+	s, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	writeAndRead(t, s)
+	changed := export()
+	if _, err := open(); err == nil || !strings.Contains(err.Error(), "has another key for "+o.Principal+" than the keytab") {
+		t.Errorf("with the old keytab: %v", err)
+	}
+	place(changed)
+	again, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+	if _, err := s.Table(data.Name).Get(t.Context(), []byte("r"), table.Select{}); err != nil {
+		t.Errorf("on a connection from before: %v", err)
+	}
 }
 
 // A ticket that ends, while the KDC is away, ends no connection. What needs another ticket fails until the KDC is back.
