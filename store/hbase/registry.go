@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/tsuna/gohbase/pb"
 	"google.golang.org/protobuf/proto"
@@ -21,13 +20,9 @@ const (
 // registryMethods are the methods by the nodes of ZooKeeper that have the same. gohbase only asks for nodes.
 var registryMethods = map[string]string{masterNode: methodMaster, metaNode: methodMeta}
 
-// registryPatience bounds a look-up. It is less than the time that gohbase's client of ZooKeeper waits for an answer, two thirds
-// of the time limit of calls.
-func (c *conn) registryPatience() time.Duration { return c.timeout / 2 }
-
 // registered asks all servers of the store's URL at the same time for a server of the cluster. The first answer counts.
 func (c *conn) registered(ctx context.Context, method string) (*pb.ServerName, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.registryPatience())
+	ctx, cancel := context.WithTimeout(ctx, c.timeout/2) // gohbase's client of ZooKeeper waits two thirds of it
 	defer cancel()
 	type answer struct {
 		from   int
