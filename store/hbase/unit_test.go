@@ -28,11 +28,13 @@ func TestParse(t *testing.T) {
 		url, want string
 		target    Target
 	}{
-		{"hbase://zk/dir", "hbase://zk:2181/dir", Target{[]string{"zk:2181"}, "dir", "/hbase", "ldapd"}},
-		{"hbase://zk1,zk2:2182/my-dir.v2", "hbase://zk1:2182,zk2:2182/my-dir.v2", Target{[]string{"zk1:2182", "zk2:2182"}, "my-dir.v2", "/hbase", "ldapd"}},
+		{"hbase://zk/dir", "hbase://zk:2181/dir", Target{false, []string{"zk:2181"}, "dir", "/hbase", "ldapd"}},
+		{"hbase://zk1,zk2:2182/my-dir.v2", "hbase://zk1:2182,zk2:2182/my-dir.v2", Target{false, []string{"zk1:2182", "zk2:2182"}, "my-dir.v2", "/hbase", "ldapd"}},
 		{"hbase://zk1:1,zk2/d?zkroot=/hbase-secure&user=dir", "hbase://zk1:1,zk2:2181/d?user=dir&zkroot=%2Fhbase-secure",
-			Target{[]string{"zk1:1", "zk2:2181"}, "d", "/hbase-secure", "dir"}},
-		{"hbase://[::1]:2181/d", "hbase://[::1]:2181/d", Target{[]string{"[::1]:2181"}, "d", "/hbase", "ldapd"}},
+			Target{false, []string{"zk1:1", "zk2:2181"}, "d", "/hbase-secure", "dir"}},
+		{"hbase+rpc://rs1,rs2:1,rs3/d?user=dir", "hbase+rpc://rs1:1,rs2:1,rs3:16020/d?user=dir",
+			Target{true, []string{"rs1:1", "rs2:1", "rs3:16020"}, "d", "/hbase", "dir"}},
+		{"hbase://[::1]:2181/d", "hbase://[::1]:2181/d", Target{false, []string{"[::1]:2181"}, "d", "/hbase", "ldapd"}},
 	} {
 		got, err := Parse(c.url)
 		if err != nil {
@@ -55,6 +57,7 @@ func TestParseRefuses(t *testing.T) {
 	for _, s := range []string{
 		"", "/var/lib/ldapd", "hbase://", "hbase://zk", "hbase://zk/", "hbase:///d", "hbase://zk,,z/d", "hbase://zk:/d",
 		"hbase://zk/a_b", "hbase://zk/a/b", "hbase://zk/d?zkroot=hbase", "hbase://zk/d?user=", "hbase://zk/d?timeout=1", "hbase://zk/d?%",
+		"hbase+rpc://", "hbase+rpc://rs/d?zkroot=/hbase", "hbase+zk://zk/d",
 	} {
 		if got, err := Parse(s); err == nil {
 			t.Errorf("%q is %v", s, got)
@@ -404,17 +407,25 @@ func TestWhisper(t *testing.T) {
 	}
 }
 
-func TestMetaServer(t *testing.T) {
+// What HBase writes to ZooKeeper names a server, and is complete or refused.
+func TestNode(t *testing.T) {
 	// The node contains \xff, the length and id of the writer, "PBUF", and
 	// MetaRegionServer{ServerName{"rs1", 16020}}.
 	node := []byte("\xff\x00\x00\x00\x02idPBUF\x0a\x08\x0a\x03rs1\x10\x94\x7d")
-	addr, err := metaServer(node)
-	if err != nil || addr != "rs1:16020" {
-		t.Errorf("%s %v", addr, err)
+	name, err := parseNode(node)
+	if err != nil || hostPort(name) != "rs1:16020" {
+		t.Errorf("%v %v", name, err)
 	}
 	for i := range node {
-		if addr, err := metaServer(node[:i]); err == nil {
-			t.Errorf("the first %d bytes name %s", i, addr)
+		if name, err := parseNode(node[:i]); err == nil {
+			t.Errorf("the first %d bytes name %v", i, name)
 		}
+	}
+	formed, err := formNode(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := parseNode(formed); err != nil || !proto.Equal(again, name) {
+		t.Errorf("%v became %v, %v", name, again, err)
 	}
 }
