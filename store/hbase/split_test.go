@@ -229,8 +229,8 @@ func TestScanCloses(t *testing.T) {
 
 // TestScanSplit splits two regions during a forward scan, and two during a reverse scan. In the
 // forward scan, one region is ahead of the scan's position and one is behind it. In the reverse
-// scan, both regions are ahead. Then it splits a region and merges two during a scan of all regions in parallel.
-// Each scan must return every row once.
+// scan, both regions are ahead. Then, during a scan of all regions in parallel, it splits a region, merges two, and
+// closes and opens one, as a move does. Each scan must return every row once.
 func TestScanSplit(t *testing.T) {
 	t.Parallel()
 	const rows = 6000
@@ -251,6 +251,7 @@ func TestScanSplit(t *testing.T) {
 		if n == 100 { // the scans of all four regions have begun
 			split(t, s, d, pageKey(4000))
 			mergeRegions(t, s, d, pageKey(5), pageKey(600))
+			reopen(t, s, d, pageKey(1300))
 		}
 	})
 }
@@ -298,6 +299,18 @@ func mergeRegions(t *testing.T, s *Store, d *Table, low, high []byte) {
 	changeRegions(t, s, "MergeTableRegions", b, func() bool {
 		return bytes.Equal(regionOf(t, d, low).StartKey(), regionOf(t, d, high).StartKey())
 	})
+}
+
+// reopen makes the master close the region that contains a key, and open it again.
+func reopen(t *testing.T, s *Store, d *Table, key []byte) {
+	t.Helper()
+	r, err := proto.Marshal(&pb.RegionSpecifier{Type: pb.RegionSpecifier_REGION_NAME.Enum(), Value: regionOf(t, d, key).Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{"UnassignRegion", "AssignRegion"} {
+		changeRegions(t, s, method, protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), r), func() bool { return true })
+	}
 }
 
 // changeRegions makes a call of the master, and waits until the change is done.
