@@ -43,7 +43,7 @@ type Query struct {
 	Lend bool
 	// Only, if set, lists the attribute types whose values the caller needs. For an entry
 	// with very many values, the search reads only the values of these types. It reads
-	// other entries whole.
+	// other entries whole, except for large values.
 	Only []*schema.AttributeType
 	// After, if set, is the position of a result of the same query at the same revision. The
 	// search continues behind that result.
@@ -342,7 +342,7 @@ func (f *finder) narrow(ctx context.Context) error {
 			}
 		}
 		if len(parents) > 1 {
-			if err := f.s.ReadItems(ctx, parents); err != nil {
+			if err := f.s.ReadItems(ctx, parents, noTypes); err != nil {
 				return err
 			}
 		}
@@ -465,6 +465,9 @@ func (f *finder) announce(ctx context.Context) error {
 	return f.q.Ahead(ctx, names)
 }
 
+// noTypes are the types for callers that need only the place of an entry.
+var noTypes = []*schema.AttributeType{}
+
 // onlySecrets contains the family of secret attributes.
 var onlySecrets = []table.Family{master.Secrets}
 
@@ -477,9 +480,14 @@ func (f *finder) lookUp(ctx context.Context) error {
 	if secrets {
 		sel = table.Select{Families: onlySecrets, MaxCells: state.MaxColumnsWithSecrets}
 	}
+	without := f.s.Catalog.Cache.Without(f.q.Only, f.q.Filter)
+	without.Narrow(&sel)
 	for i := range f.batch {
 		id := f.batch[i].ID
 		it := f.s.Current(id)
+		if it != nil && it.Omits().ConcernsQuery(f.q.Only, f.q.Filter) {
+			it = nil
+		}
 		f.items = append(f.items, it)
 		if secrets {
 			f.secrets = append(f.secrets, state.CurrentSecrets(f.s, id, it))
@@ -505,9 +513,9 @@ func (f *finder) lookUp(ctx context.Context) error {
 			continue
 		}
 		if id := f.batch[i].ID; secrets {
-			f.items[i], f.secrets[i], err = state.DecodeWithSecrets(ctx, f.s, id, f.items[i], rows[0])
+			f.items[i], f.secrets[i], err = state.DecodeWithSecrets(ctx, f.s, id, f.items[i], rows[0], without)
 		} else {
-			f.items[i], err = f.s.Decode(ctx, id, rows[0])
+			f.items[i], err = f.s.Decode(ctx, id, rows[0], without)
 		}
 		if err != nil {
 			return err
@@ -658,7 +666,7 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, secre
 	case !it.Wide() && !filter.NeedsValues(asked):
 		e = f.unpack(id, it)
 	case !it.Wide():
-		e, err = f.s.EntryOf(ctx, id, it, false, nil)
+		e, err = f.s.EntryOf(ctx, id, it, false, f.q.Only)
 		f.matched = e
 	default:
 		if asked, err = f.lookUpValues(ctx, id); err != nil {
@@ -791,7 +799,7 @@ func (f *finder) ofChildren(ctx context.Context, t *schema.AttributeType, id ent
 		n, err := f.countChildren(ctx, id, math.MaxInt)
 		return strconv.AppendInt(nil, int64(n), 10), err
 	case f.s.Catalog.NumAllSubordinates:
-		n, err := CountBelow(ctx, f.s, id, f.q.Children, []*schema.AttributeType{}, f.q.Most)
+		n, err := CountBelow(ctx, f.s, id, f.q.Children, noTypes, f.q.Most)
 		return strconv.AppendInt(nil, int64(n), 10), err
 	}
 	n, err := f.countChildren(ctx, id, 1)
@@ -811,7 +819,7 @@ func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n in
 		}
 		return n, err
 	}
-	q := Query{Base: id, Scope: op.SingleLevel, Filter: f.q.Children, Only: []*schema.AttributeType{}}
+	q := Query{Base: id, Scope: op.SingleLevel, Filter: f.q.Children, Only: noTypes}
 	for _, err := range Search(ctx, f.s, q) {
 		if n++; err != nil || n == most {
 			return n, err

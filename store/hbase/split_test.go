@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -228,8 +229,8 @@ func TestScanCloses(t *testing.T) {
 
 // TestScanSplit splits two regions during a forward scan, and two during a reverse scan. In the
 // forward scan, one region is ahead of the scan's position and one is behind it. In the reverse
-// scan, both regions are ahead. Then it splits two regions during a scan of all regions in parallel.
-// Each scan must return every row once.
+// scan, both regions are ahead. Then, during a scan of all regions in parallel, it splits a region, merges two, and
+// closes and opens one, as a move does. Each scan must return every row once.
 func TestScanSplit(t *testing.T) {
 	t.Parallel()
 	const rows = 6000
@@ -249,7 +250,8 @@ func TestScanSplit(t *testing.T) {
 	scanKeys(t, d, 0, rows, table.Select{View: settled(1), Filter: everyRow}, func(n int) {
 		if n == 100 { // the scans of all four regions have begun
 			split(t, s, d, pageKey(4000))
-			split(t, s, d, pageKey(600))
+			mergeRegions(t, s, d, pageKey(5), pageKey(600))
+			reopen(t, s, d, pageKey(1300))
 		}
 	})
 }
@@ -264,26 +266,67 @@ func (s settled) Visible(r table.Revision) bool { return r <= table.Revision(s) 
 // is done.
 func split(t *testing.T, s *Store, d *Table, at []byte) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for asked := false; ; time.Sleep(100 * time.Millisecond) {
-		r := regionOf(t, d, at)
-		if bytes.Equal(r.StartKey(), at) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the region is not split")
-		}
-		if asked {
-			continue
-		}
-		err := s.master(t.Context(), "split", string(at), func(ctx context.Context, adm gohbase.AdminClient) error {
-			_, err := adm.(gohbase.RPCClient).SendRPC(&splitCall{hrpc.NewGetProcedureState(ctx, 0), r, at})
-			return err
-		})
+	r := regionOf(t, d, at)
+	info, err := proto.Marshal(&pb.RegionInfo{
+		RegionId:  proto.Uint64(r.ID()),
+		TableName: &pb.TableName{Namespace: []byte("default"), Qualifier: r.Table()},
+		StartKey:  r.StartKey(),
+		EndKey:    r.StopKey(),
+		Offline:   proto.Bool(false),
+		Split:     proto.Bool(false),
+		ReplicaId: proto.Int32(0),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), info)
+	b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), at)
+	changeRegions(t, s, "SplitRegion", b, func() bool { return bytes.Equal(regionOf(t, d, at).StartKey(), at) })
+}
+
+// mergeRegions makes the master merge the regions that contain two keys, and waits until that is done.
+func mergeRegions(t *testing.T, s *Store, d *Table, low, high []byte) {
+	t.Helper()
+	var b []byte
+	for _, key := range [][]byte{low, high} {
+		name := strings.Split(string(regionOf(t, d, key).Name()), ".")
+		r, err := proto.Marshal(&pb.RegionSpecifier{Type: pb.RegionSpecifier_ENCODED_REGION_NAME.Enum(), Value: []byte(name[len(name)-2])})
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked = true
+		b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), r)
+	}
+	changeRegions(t, s, "MergeTableRegions", b, func() bool {
+		return bytes.Equal(regionOf(t, d, low).StartKey(), regionOf(t, d, high).StartKey())
+	})
+}
+
+// reopen makes the master close the region that contains a key, and open it again.
+func reopen(t *testing.T, s *Store, d *Table, key []byte) {
+	t.Helper()
+	r, err := proto.Marshal(&pb.RegionSpecifier{Type: pb.RegionSpecifier_REGION_NAME.Enum(), Value: regionOf(t, d, key).Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{"UnassignRegion", "AssignRegion"} {
+		changeRegions(t, s, method, protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), r), func() bool { return true })
+	}
+}
+
+// changeRegions makes a call of the master, and waits until the change is done.
+func changeRegions(t *testing.T, s *Store, method string, request []byte, done func() bool) {
+	t.Helper()
+	err := s.master(t.Context(), method, "", func(ctx context.Context, adm gohbase.AdminClient) error {
+		_, err := adm.(gohbase.RPCClient).SendRPC(&regionsCall{hrpc.NewGetProcedureState(ctx, 0), method, request})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not end", method)
+		}
 	}
 }
 
@@ -307,35 +350,20 @@ func regionOf(t *testing.T, d *Table, key []byte) hrpc.RegionInfo {
 	return g.Region()
 }
 
-// splitCall is a call of MasterService.SplitRegion, for which gohbase has no messages.
-type splitCall struct {
+// regionsCall is a call of MasterService for which gohbase has no messages.
+type regionsCall struct {
 	*hrpc.GetProcedureState
-	region hrpc.RegionInfo
-	at     []byte
+	method  string
+	request []byte
 }
 
-func (*splitCall) Name() string        { return "SplitRegion" }
-func (*splitCall) Description() string { return "SplitRegion" }
+func (c *regionsCall) Name() string        { return c.method }
+func (c *regionsCall) Description() string { return c.method }
 
-func (c *splitCall) ToProto() proto.Message {
-	id := c.region.ID()
-	info, err := proto.Marshal(&pb.RegionInfo{
-		RegionId:  &id,
-		TableName: &pb.TableName{Namespace: []byte("default"), Qualifier: c.region.Table()},
-		StartKey:  c.region.StartKey(),
-		EndKey:    c.region.StopKey(),
-		Offline:   proto.Bool(false),
-		Split:     proto.Bool(false),
-		ReplicaId: proto.Int32(0),
-	})
-	if err != nil {
-		panic(err)
-	}
-	b := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), info)
-	b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), c.at)
+func (c *regionsCall) ToProto() proto.Message {
 	m := &pb.ShutdownRequest{}
-	m.ProtoReflect().SetUnknown(b)
+	m.ProtoReflect().SetUnknown(c.request)
 	return m
 }
 
-func (*splitCall) NewResponse() proto.Message { return &pb.ShutdownResponse{} }
+func (*regionsCall) NewResponse() proto.Message { return &pb.ShutdownResponse{} }

@@ -17,6 +17,7 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 	"github.com/tsuna/gohbase/pb"
 	"github.com/tsuna/gohbase/region"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -390,6 +391,57 @@ func TestBusy(t *testing.T) {
 			if !errors.Is(err, table.ErrUnavailable) || errors.Is(err, table.ErrBusy) != busy || busy && !strings.Contains(err.Error(), "Exception: wait 100ms") {
 				t.Errorf("%s, %s: %v", class, name, err)
 			}
+		}
+	}
+}
+
+// A slowServer answers calls of a scan with a row now and then, and otherwise with heartbeats. It keeps the position if
+// the client lets it keep the scanner, and otherwise tells the client where it is.
+type slowServer struct {
+	gohbase.Client
+	calls int
+	at    byte // the row that it has reached
+}
+
+func (s *slowServer) SendRPC(rpc hrpc.Call) (proto.Message, error) {
+	c := rpc.(*scanCall)
+	c.SetRegion(region.NewInfo(1, nil, []byte("data"), []byte("data,,1.x."), nil, nil))
+	s.calls++
+	resp := &pb.ScanResponse{MoreResults: proto.Bool(true), MoreResultsInRegion: proto.Bool(s.at < 'z'), HeartbeatMessage: proto.Bool(true)}
+	if kept := !c.IsClosing(); kept {
+		resp.ScannerId = proto.Uint64(7)
+	} else if from := c.StartRow(); len(from) > 0 {
+		s.at = from[0] + byte(len(from)-1) // behind a row, its key ends with 00
+	}
+	if c.rows = nil; s.at%2 == 0 {
+		c.rows = []rawRow{{key: []byte{s.at}, versions: []version{{family: 'f', qualifier: []byte("q"), value: storePlain(nil), revision: 1}}}}
+	}
+	s.at++
+	row := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte{s.at})
+	resp.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, fieldCursor, protowire.BytesType), row))
+	return resp, nil
+}
+
+// TestHeartbeats checks that a scan survives answers without rows, whether or not it keeps a scanner.
+func TestHeartbeats(t *testing.T) {
+	for _, brief := range []bool{false, true} {
+		s := &Store{conn: &conn{timeout: time.Minute, log: slog.New(slog.DiscardHandler)}, tables: map[string]*shape{"data": {families: []table.Family{'f'}}}}
+		s.conn.life, s.conn.end = context.WithCancel(t.Context())
+		slow := &slowServer{at: 'a'}
+		s.conn.client.Store(&client{Client: slow, raw: slow})
+		sc, err := s.table("data").newScanner(t.Context(), table.Range{}, &table.Select{View: settled(1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sc.brief = brief
+		var keys []byte
+		eachRow(t, sc, func(r table.Row) bool {
+			keys = append(keys, r.Key...)
+			return true
+		})
+		s.conn.end()
+		if string(keys) != "bdfhjlnprtvxz" || slow.calls < 26 {
+			t.Errorf("brief %v: rows %q in %d calls", brief, keys, slow.calls)
 		}
 	}
 }
