@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-crypt/crypt"
 	"github.com/go-crypt/crypt/algorithm/bcrypt"
@@ -134,7 +135,7 @@ func verifyBcrypt(_ *scheme, stored, password []byte) (bool, error) {
 func readsBcrypt(_ *scheme, stored []byte) error {
 	cost, err := xbcrypt.Cost(stored)
 	switch {
-	case err != nil || !bcryptForm.Match(stored):
+	case err != nil || !bcryptForm().Match(stored):
 		return ErrScheme
 	case cost > maxBcryptCost:
 		return ErrCost
@@ -166,17 +167,19 @@ func newCryptForms() *crypt.Decoder {
 }
 
 // The supported forms of crypt(3). A salt is any text that crypt(5) allows, which
-// excludes "!" and "*".
+// excludes "!" and "*". They are compiled when they are first needed, because that takes 5 ms.
 var (
-	bcryptForm = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./0-9A-Za-z]{53}$`)
+	bcryptForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./0-9A-Za-z]{53}$`) })
 
-	cryptForm = []*regexp.Regexp{
-		regexp.MustCompile(`^\$1\$[^$:;*!\\\s]{1,8}\$[./0-9A-Za-z]{22}$`),
-		regexp.MustCompile(`^\$5\$(rounds=[1-9][0-9]*\$)?[^$:;*!\\\s]{1,16}\$[./0-9A-Za-z]{43}$`),
-		regexp.MustCompile(`^\$6\$(rounds=[1-9][0-9]*\$)?[^$:;*!\\\s]{1,16}\$[./0-9A-Za-z]{86}$`),
-		regexp.MustCompile(`^\$sha1\$[1-9][0-9]*\$[^$:;*!\\\s]{1,64}\$[./0-9A-Za-z]{28}$`),
-		regexp.MustCompile(`^\$y\$[./0-9A-Za-z]{3,}\$[./0-9A-Za-z]{1,86}\$[./0-9A-Za-z]{43}$`),
-	}
+	cryptForm = sync.OnceValue(func() []*regexp.Regexp {
+		return []*regexp.Regexp{
+			regexp.MustCompile(`^\$1\$[^$:;*!\\\s]{1,8}\$[./0-9A-Za-z]{22}$`),
+			regexp.MustCompile(`^\$5\$(rounds=[1-9][0-9]*\$)?[^$:;*!\\\s]{1,16}\$[./0-9A-Za-z]{43}$`),
+			regexp.MustCompile(`^\$6\$(rounds=[1-9][0-9]*\$)?[^$:;*!\\\s]{1,16}\$[./0-9A-Za-z]{86}$`),
+			regexp.MustCompile(`^\$sha1\$[1-9][0-9]*\$[^$:;*!\\\s]{1,64}\$[./0-9A-Za-z]{28}$`),
+			regexp.MustCompile(`^\$y\$[./0-9A-Za-z]{3,}\$[./0-9A-Za-z]{1,86}\$[./0-9A-Za-z]{43}$`),
+		}
+	})
 )
 
 func isBcrypt(stored []byte) bool { return bytes.HasPrefix(stored, []byte("$2")) }
@@ -194,7 +197,7 @@ func readsCrypt(_ *scheme, stored []byte) error {
 }
 
 func isCrypt(stored []byte) bool {
-	return slices.ContainsFunc(cryptForm, func(form *regexp.Regexp) bool { return form.Match(stored) })
+	return slices.ContainsFunc(cryptForm(), func(form *regexp.Regexp) bool { return form.Match(stored) })
 }
 
 func verifyCrypt(_ *scheme, stored, password []byte) (bool, error) {
