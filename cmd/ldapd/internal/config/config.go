@@ -8,6 +8,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/netip"
@@ -293,6 +294,9 @@ func (r *reader) config() *Config {
 	}
 	if l := &c.Limits; l.Memory > 0 && l.Memory < int64(l.MaxPDU) {
 		r.fail("limits.memory", "%d is less than limits.max-pdu (%d): a request of that size could not be served", l.Memory, l.MaxPDU)
+	}
+	if least := cmp.Or(c.Test.InFlight, time.Minute); c.Retention > 0 && c.Retention < least && hbase.IsURL(c.Store) {
+		r.fail("retention", "%v is less than %v: HBase may apply a write so late, and a value whose deletion is collected by then would come back", c.Retention, least)
 	}
 	for _, k := range Keys {
 		if k.Test {

@@ -186,6 +186,7 @@ func TestMistakes(t *testing.T) {
 		{env: "LDAPD_ADMIN_PASSWORD_FILE=/no/such", want: `LDAPD_ADMIN_PASSWORD_FILE: admin.password-file: open /no/such`},
 		{env: "LDAPD_ADMIN_PASSWORD_FILE=" + pw, want: `the first line of ` + pw + ` is empty`},
 		{yaml: "limits:\n  rules:\n    - size=5 for ever\n", want: `c.yaml:2: limits.rules: "size=5 for ever" does not end with for anonymous`},
+		{yaml: "store: hbase://h/dir\nretention: 10s\n", want: `c.yaml:2: retention: 10s is less than 1m0s: HBase may apply a write so late`},
 		{yaml: "limits:\n  memory: 1MiB\n", want: `c.yaml:2: limits.memory: 1048576 is less than limits.max-pdu (16777216)`},
 		{env: "LDAPD_LIMITS_MAX_PDU=1GiB", want: `limits.memory: 268435456 is less than limits.max-pdu (1073741824)`},
 		{env: "LDAPD_LIMITS_RULES=size=5", want: `LDAPD_LIMITS_RULES: limits.rules: "size=5" does not end with for`},

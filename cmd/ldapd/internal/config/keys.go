@@ -93,7 +93,7 @@ var Keys = []Key{
 	{Name: "attribute-options", List: true, Help: "`OPTION` that attributes may have besides lang-..., binary and phonetic; with a hyphen at its end, all options that begin with it"},
 	{Name: "lease", Default: "10s", Help: "`TIME` after which other servers of a shared store recover what a silent server left"},
 	{Name: "drift", Default: "1m", Help: "`TIME` that this server's clock may be ahead of a shared store's clock before the server stops writing"},
-	{Name: "retention", Default: "168h", Help: "`TIME` that the past stays readable, 0 for no limit"},
+	{Name: "retention", Default: "168h", Help: "`TIME` that the past stays readable, 0 for no limit; on HBase at least 1m"},
 	{Name: "branches.age", Default: "720h", Help: "`TIME` after which a branch is parked (the past since its base is no longer kept for it), but not before retention; 0 for never"},
 	{Name: "archive.to", Help: "`PLACE` to archive an embedded store at: a folder, or s3://ENDPOINT/BUCKET/PREFIX"},
 	{Name: "archive.every", Default: "24h", Help: "`TIME` between two bases, the copies of the whole store at which restores begin"},
