@@ -200,7 +200,7 @@ func TestColumns(t *testing.T) {
 }
 
 // TestColumnsBounds checks that columns are not made for a client whose limit on candidates is less than the directory,
-// nor again and again after a failure, that making them takes little more memory than there is for them, and
+// nor to explain a search, nor again and again after a failure, that making them takes little more memory than there is for them, and
 // that they serve the later pages of a search while commits are made.
 func TestColumnsBounds(t *testing.T) {
 	t.Parallel()
@@ -240,6 +240,9 @@ func TestColumnsBounds(t *testing.T) {
 	for range 3 {
 		_, by := find(ctx, s, limited)
 		want("a client that may examine 100 entries", by, false)
+		by, err := search.Explain(ctx, s, q, false)
+		must(t, err)
+		want("a search that is explained", by, false)
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()

@@ -82,7 +82,7 @@ func (c *inColumns) find(ctx context.Context, goesOn bool) bool {
 	if in <= alwaysUsed {
 		return false
 	}
-	t := c.table(ctx, most && f.s.Ordinal() != 0 && f.permits(ctx, catalog.Root))
+	t := c.table(ctx, most && !f.planned && f.s.Ordinal() != 0 && f.permits(ctx, catalog.Root))
 	if t == nil || f.q.Most > 0 && t.Len() > f.q.Most {
 		return false
 	}
