@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/columns"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -97,7 +98,7 @@ func (c *columnTest) change() {
 }
 
 // find returns the ids that a search finds in pages, each of which another search continues. A page may
-// begin without the columns that the page before had.
+// begin without the columns that the page before had, or when the state is one of the past.
 func (c *columnTest) find(s *state.Snapshot, q partition.Query) (ids []entry.ID) {
 	page := 1 + c.rand.IntN(500)
 	for {
@@ -114,8 +115,15 @@ func (c *columnTest) find(s *state.Snapshot, q partition.Query) (ids []entry.ID)
 			slices.SortFunc(ids, entry.ID.Compare)
 			return ids
 		}
-		if c.rand.IntN(8) == 0 {
+		switch c.rand.IntN(8) {
+		case 0:
 			s.Catalog.Cache.Columns = columns.NewCache(1 << 20)
+		case 1:
+			c.change()
+			past, err := state.At(context.Background(), c.p, s.Revision())
+			must(c.T, err)
+			defer past.Close()
+			s = past
 		}
 	}
 }
@@ -189,4 +197,82 @@ func TestColumns(t *testing.T) {
 		t.Errorf("columns served searches in %d of %d rounds", served, rounds)
 	}
 	wantSound(t, p)
+}
+
+// TestColumnsBounds checks that columns are not made for a client whose limit on candidates is less than the directory,
+// nor to explain a search, nor again and again after a failure, that making them takes little more memory than there is for them, and
+// that they serve the later pages of a search while commits are made.
+func TestColumnsBounds(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	p := open(t)
+	loadSample(t, p, 500)
+	s := state.Newest(p)
+	defer s.Close()
+	kept := s.Catalog.Cache.Columns
+	q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse("(mail=*@example.com)"), s.Schema())}
+	// find returns the position of the hundredth result, and what the search used.
+	find := func(ctx context.Context, s *state.Snapshot, q partition.Query) (position []byte, by string) {
+		q.Cost = new(search.Cost)
+		n := 0
+		for r, err := range search.Search(ctx, s, q) {
+			if n++; err != nil || n == 100 {
+				if err == nil {
+					position = slices.Clone(r.Position)
+				}
+				break
+			}
+		}
+		for _, u := range q.Cost.Indexes {
+			by += u.Kind
+		}
+		return position, by
+	}
+	want := func(what, by string, make bool) {
+		t.Helper()
+		_, _, size := kept.Counts()
+		if made := size > 0; by == "column" != make || made != make {
+			t.Errorf("%s: by %q, columns of %d octets", what, by, size)
+		}
+	}
+	limited := q
+	limited.Most = 100
+	for range 3 {
+		_, by := find(ctx, s, limited)
+		want("a client that may examine 100 entries", by, false)
+		by, err := search.Explain(ctx, s, q, false)
+		must(t, err)
+		want("a search that is explained", by, false)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	find(ctx, s, q)
+	find(gone, s, q)
+	for range 10 {
+		_, by := find(ctx, s, q)
+		want("after a failure", by, false)
+	}
+	for range 100 {
+		find(ctx, s, q)
+	}
+	after, by := find(ctx, s, q)
+	want("later", by, true)
+
+	must(t, add(t, p, "ou=long,"+domain, "objectClass: organizationalUnit", "description: "+strings.Repeat("x", 400)))
+	past, err := state.At(ctx, p, s.Revision())
+	must(t, err)
+	defer past.Close()
+	q.After = after
+	_, by = find(ctx, past, q)
+	want("a later page", by, true)
+
+	now := state.Newest(p)
+	defer now.Close()
+	b := columns.NewCache(100).NewBuilder(now.At, []*schema.AttributeType{now.Schema().Attribute("description")})
+	for row, err := range now.Reader.Scan(ctx, p.Tree, table.Range{}, b.Select()) {
+		must(t, err)
+		if strings.Contains(string(row.Key), "long") && b.Add(row) {
+			t.Error("a key of 400 octets was added to a table of 100")
+		}
+	}
 }

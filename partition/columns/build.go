@@ -12,13 +12,13 @@ import (
 
 // A Builder makes a Table from the rows of the table tree.
 type Builder struct {
-	asOf  uint64
+	asOf  moment
 	types []*schema.AttributeType
 	made  []values // parallel to types
 	ids   []node
-	size  uint64
-	most  uint64
-	full  bool // the table does not fit
+	size  uint64 // of the rows
+	most  uint64 // size of the table
+	full  bool   // the table does not fit
 }
 
 // A node is an entry. Its row is its place in the order of Add.
@@ -36,9 +36,12 @@ type values struct {
 
 type value struct{ from, to, row uint32 }
 
-// NewBuilder returns a Builder for the state with an ordinal.
-func (c *Cache) NewBuilder(asOf uint64, types []*schema.AttributeType) *Builder {
-	return &Builder{asOf: asOf, types: types, made: make([]values, len(types)), most: c.most}
+// timesLarger is how much larger than the table the rows may be, which contain the key of each value.
+const timesLarger = 4
+
+// NewBuilder returns a Builder for a state.
+func (c *Cache) NewBuilder(s State, types []*schema.AttributeType) *Builder {
+	return &Builder{asOf: momentOf(s), types: types, made: make([]values, len(types)), most: c.most}
 }
 
 // Select selects what Add needs of a row.
@@ -59,7 +62,7 @@ func (b *Builder) Add(row table.Row) bool {
 	}
 	n := uint32(len(b.ids))
 	b.ids = append(b.ids, node{id, tree.Parent(row.Key), n})
-	b.size += 20
+	b.size += 36
 	for i, at := range b.types {
 		v := &b.made[i]
 		cells := row.Range(tree.Columns(at))
@@ -67,16 +70,17 @@ func (b *Builder) Add(row table.Row) bool {
 			c := tree.Decode(&cells[j])
 			if c.Kind != tree.Whole && c.Kind != tree.Single {
 				v.unsure = append(v.unsure, n)
+				b.size += 4
 				continue
 			}
 			from := uint32(len(v.keys))
 			v.keys = append(v.keys, c.Key...)
 			v.all = append(v.all, value{from, uint32(len(v.keys)), n})
-			b.size += 4
+			b.size += uint64(12 + len(c.Key))
 		}
 		b.full = b.full || len(v.keys) > 1<<31
 	}
-	b.full = b.full || b.size > b.most || n == 1<<31
+	b.full = b.full || b.size > timesLarger*b.most || n == 1<<31
 	return !b.full
 }
 

@@ -10,6 +10,7 @@ package columns
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"sync"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
@@ -42,10 +44,12 @@ func NewCache(most uint64) *Cache {
 // tooLarge is the count of a type that does not fit into the cache.
 const tooLarge = -1 << 30
 
-// A column is worth a scan that builds it when it is asked for the second time. A table that
+// A column is worth a scan that builds it when it is asked for the second time. A scan that failed, perhaps
+// because it took longer than the client's time limit, is tried again after so many searches. A table that
 // many commits have made old is worth another one at once if it has served so many searches.
 const (
 	askedAgain   = 2
+	failedAgain  = 64
 	servedEnough = 4
 )
 
@@ -88,13 +92,16 @@ func (c *Cache) Get(s State, types []*schema.AttributeType, mayBuild bool) (t *T
 // current returns the table if it can serve a state, after adding the entries that commits touched.
 func (c *Cache) current(s State) *Table {
 	t := c.table
-	if t == nil || s.Ordinal() < t.upTo {
-		if t == nil || s.Ordinal() < t.asOf {
+	switch {
+	case t == nil || s.Max() < t.asOf.revision || s.Ordinal() == 0 && s.Max() > t.upTo.revision:
+		return nil
+	case s.Ordinal() < t.upTo.ordinal:
+		if s.Ordinal() != 0 && s.Ordinal() < t.asOf.ordinal {
 			return nil
 		}
 		return t
 	}
-	ids, ok := s.TouchedSince(t.upTo)
+	ids, ok := s.TouchedSince(t.upTo.ordinal)
 	if len(ids) > 0 {
 		ids = merge(t.touched, ids)
 	} else {
@@ -102,13 +109,13 @@ func (c *Cache) current(s State) *Table {
 	}
 	if !ok || len(ids) > mostTouched+len(t.ids)/64 {
 		if c.served < servedEnough {
-			clear(c.asked)
+			maps.DeleteFunc(c.asked, func(_ *schema.AttributeType, asked int) bool { return asked > 0 })
 		}
 		c.table = nil
 		return nil
 	}
 	next := *t
-	next.touched, next.upTo = ids, s.Ordinal()
+	next.touched, next.upTo = ids, momentOf(s)
 	c.table = &next
 	return c.table
 }
@@ -135,6 +142,9 @@ func (c *Cache) Built(b *Builder, types []*schema.AttributeType) {
 	c.building = false
 	switch {
 	case b == nil:
+		for _, at := range types {
+			c.asked[at] = askedAgain - failedAgain
+		}
 	case t == nil || t.Size() > c.most:
 		for _, at := range types {
 			c.asked[at] = tooLarge
@@ -152,15 +162,24 @@ func (c *Cache) Counts() (hits, misses, size uint64) {
 	return c.hits, c.misses, c.table.Size()
 }
 
-// A State is a state of the directory.
+// A State is a state of the directory. The ordinal of a state of the past is zero.
 type State interface {
 	Ordinal() uint64
+	Max() table.Revision
 	TouchedSince(ordinal uint64) ([]entry.ID, bool)
 }
 
+// A moment identifies a state. On a store of one server, states with larger ordinals have larger revisions.
+type moment struct {
+	ordinal  uint64
+	revision table.Revision
+}
+
+func momentOf(s State) moment { return moment{s.Ordinal(), s.Max()} }
+
 // A Table contains columns as of a state. It does not change.
 type Table struct {
-	asOf, upTo uint64     // ordinals: of the state, and of the newest state whose commits are in touched
+	asOf, upTo moment     // of the state, and of the newest state whose commits are in touched
 	touched    []entry.ID // ascending
 	ids        []entry.ID // ascending
 	parent     []uint32   // of each id, in parents

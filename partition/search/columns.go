@@ -55,8 +55,8 @@ func (f *finder) prefersColumns(ctx context.Context) bool {
 	if len(after) > 0 && (len(after) != 1+len(entry.ID{}) || after[0] != columnMark) {
 		return false
 	}
-	current := !f.s.Partition.DB.Shared() && f.s.Ordinal() != 0 && f.s.Reader == table.Reader(f.s.At)
-	if current && (f.access == nil || !plan.IsSelective(f.access)) {
+	kept := !f.s.Partition.DB.Shared() && !f.s.At.InBranch() && f.s.Reader == table.Reader(f.s.At)
+	if kept && (f.access == nil || !plan.IsSelective(f.access)) {
 		if c := (&inColumns{f: f}); c.find(ctx, len(after) > 0) {
 			f.columns = c
 		}
@@ -82,7 +82,7 @@ func (c *inColumns) find(ctx context.Context, goesOn bool) bool {
 	if in <= alwaysUsed {
 		return false
 	}
-	t := c.table(ctx, most)
+	t := c.table(ctx, most && !f.planned && f.s.Ordinal() != 0 && f.permits(ctx, catalog.Root))
 	if t == nil || f.q.Most > 0 && t.Len() > f.q.Most {
 		return false
 	}
@@ -151,7 +151,7 @@ func (c *inColumns) build(ctx context.Context, types []*schema.AttributeType) *c
 	ctx, s := span.Start(ctx, "columns")
 	defer s.End()
 	at := c.f.s
-	b := at.Catalog.Cache.Columns.NewBuilder(at.Ordinal(), types)
+	b := at.Catalog.Cache.Columns.NewBuilder(at.At, types)
 	for row, err := range at.Reader.Scan(ctx, at.Partition.Tree, table.Range{}, b.Select()) {
 		if err != nil {
 			return nil

@@ -54,15 +54,19 @@ func (f *finder) selectRows(ctx context.Context, above entry.ID) table.Select {
 		return table.Select{Families: []table.Family{tree.TreeInfo}}
 	}
 	sel := table.Select{Families: []table.Family{tree.TreeInfo, tree.NormAttributes}}
-	few := f.q.Most == 0
-	if !few {
-		ns, known, err := f.s.Subordinates(ctx, false, above)
-		few = known && err == nil && ns[0].All <= int64(f.q.Most)
-	}
-	if few {
+	if f.permits(ctx, above) {
 		sel.Filter = tree.Hint(f.q.Filter)
 	}
 	return sel
+}
+
+// permits reports whether Query.Most permits the search to examine all entries below an entry.
+func (f *finder) permits(ctx context.Context, above entry.ID) bool {
+	if f.q.Most == 0 {
+		return true
+	}
+	ns, known, err := f.s.Subordinates(ctx, false, above)
+	return known && err == nil && ns[0].All <= int64(f.q.Most)
 }
 
 // scan tests all rows in a range of the tree, and offers the entries in scope. All of them are below

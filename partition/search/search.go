@@ -152,6 +152,7 @@ type finder struct {
 	walking bool                  // the search walks the subtree, perhaps instead of running the access
 	whole   bool                  // the search scans the whole table, although the base is no naming context
 	below   catalog.Count         // about how many entries are below the base, if that is known
+	planned bool                  // the search is only planned: it makes no columns
 	columns *inColumns            // the search takes the candidates from columns; nil: it does not
 	byID    bool                  // the search takes the candidates from the journal, in the order of ids
 	changed *changed              // these candidates; with byID, nil means all entries
@@ -871,6 +872,7 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 	if run {
 		f.run(ctx)
 	} else {
+		f.planned = true
 		f.plan(ctx)
 	}
 	var b strings.Builder
