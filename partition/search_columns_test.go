@@ -38,6 +38,7 @@ type columnTest struct {
 	p    *partition.Partition
 	rand *rand.Rand
 	made int
+	same bool // the cache must not be replaced
 }
 
 func (c *columnTest) lines() []string {
@@ -117,7 +118,9 @@ func (c *columnTest) find(s *state.Snapshot, q partition.Query) (ids []entry.ID)
 		}
 		switch c.rand.IntN(8) {
 		case 0:
-			s.Catalog.Cache.Columns = columns.NewCache(1 << 20)
+			if !c.same {
+				s.Catalog.Cache.Columns = columns.NewCache(1 << 20)
+			}
 		case 1:
 			c.change()
 			past, err := state.At(context.Background(), c.p, s.Revision())
@@ -196,6 +199,28 @@ func TestColumns(t *testing.T) {
 	if served < uint64(rounds)/4 {
 		t.Errorf("columns served searches in %d of %d rounds", served, rounds)
 	}
+	wantSound(t, p)
+}
+
+// TestColumnsTogether is like TestColumns, but the searches and the commits run at the same time.
+func TestColumnsTogether(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	loadSample(t, p, 300)
+	together(4, func(i int, r *rand.Rand) {
+		c := &columnTest{T: t, p: p, rand: r, same: true}
+		if i%2 == 0 {
+			for range 300 {
+				c.change()
+			}
+			return
+		}
+		for range 15 {
+			s := state.Newest(p)
+			c.check(s)
+			s.Close()
+		}
+	})
 	wantSound(t, p)
 }
 

@@ -121,15 +121,15 @@ func (c *inColumns) scope(ctx context.Context) (n int, most bool) {
 	if node, err := f.s.Node(ctx, f.q.Base); subtree && err == nil && node != nil && node.Parent == catalog.Root {
 		return math.MaxInt, true
 	}
-	ns, known, err := f.s.Subordinates(ctx, false, f.q.Base, catalog.Root)
-	if err != nil || !known {
+	below, all, known := f.count(ctx)
+	if !known {
 		return math.MaxInt, false
 	}
-	in := ns[0].All
+	in := below.All
 	if !subtree {
-		in = ns[0].Children
+		in = below.Children
 	}
-	return int(in), scanShare*in >= ns[1].All
+	return int(in), scanShare*in >= all
 }
 
 // table returns a table that has the columns. If they are asked for again, and build is set, it makes

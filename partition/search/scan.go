@@ -160,12 +160,11 @@ func (f *finder) prefersScan(ctx context.Context) bool {
 		f.q.After = after[1:]
 		return after[0] == scanMark
 	}
-	ns, known, err := f.s.Subordinates(ctx, false, f.q.Base, catalog.Root)
-	if err != nil || !known {
+	in, all, known := f.count(ctx)
+	if !known {
 		return false
 	}
-	f.below = ns[0]
-	in, all := ns[0], ns[1].All
+	f.below = in
 	share := int64(scanShare)
 	if f.s.Partition.DB.Shared() {
 		share = sharedScanShare
@@ -174,6 +173,20 @@ func (f *finder) prefersScan(ctx context.Context) bool {
 		return false // the walk is a scan of the children, see walker.walkChildren
 	}
 	return share*in.All >= all && (f.q.Most == 0 || all <= int64(f.q.Most))
+}
+
+// count returns about how many entries are below the base and in the directory, if that is known.
+func (f *finder) count(ctx context.Context) (below catalog.Count, all int64, known bool) {
+	if !f.counted {
+		f.counted = true
+		if ns, known, err := f.s.Subordinates(ctx, false, f.q.Base, catalog.Root); known && err == nil {
+			f.counts = ns
+		}
+	}
+	if f.counts == nil {
+		return below, 0, false
+	}
+	return f.counts[0], f.counts[1].All, true
 }
 
 // A search that could use an index (an access of package plan) walks the subtree instead if

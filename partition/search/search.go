@@ -152,6 +152,8 @@ type finder struct {
 	walking bool                  // the search walks the subtree, perhaps instead of running the access
 	whole   bool                  // the search scans the whole table, although the base is no naming context
 	below   catalog.Count         // about how many entries are below the base, if that is known
+	counted bool                  // the method count has read counts
+	counts  []catalog.Count       // nil: not known
 	planned bool                  // the search is only planned: it makes no columns
 	columns *inColumns            // the search takes the candidates from columns; nil: it does not
 	byID    bool                  // the search takes the candidates from the journal, in the order of ids
