@@ -427,7 +427,3 @@ func (w *walker) page(ctx context.Context, rows table.Range) (page []walked, err
 	}
 	return page, nil
 }
-
-func (f *finder) summary() string {
-	return fmt.Sprintf("%d entries found, %d looked at, %d rows ruled out by their columns\n", f.found, f.tested, f.skipped)
-}
