@@ -271,9 +271,13 @@ func TestUpdateEnds(t *testing.T) {
 		if got := value(t, before, db.Table("data"), "x", "p"); got != "" {
 			t.Errorf("written by a failed transaction: %q", got)
 		}
+		other := db
+		if db.Shared() {
+			other = open(t, db.store, calm)
+		}
 		db.o.Attempts = 3
 		_, err := db.Update(ctx, func(tx *Tx) error {
-			write(t, db, "x", "p", "other")
+			write(t, other, "x", "p", "other")
 			tx.Write(db.Table("data"), put("x", "p", "v"))
 			tx.Mark(db.Table("data"), []byte("x"), Mark{Kind: MarkUpdate})
 			return nil
