@@ -11,7 +11,6 @@ import (
 	"github.com/tsuna/gohbase"
 	"github.com/tsuna/gohbase/hrpc"
 	"github.com/tsuna/gohbase/pb"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
@@ -277,7 +276,7 @@ func split(t *testing.T, s *Store, d *Table, at []byte) {
 			continue
 		}
 		err := s.master(t.Context(), "split", string(at), func(ctx context.Context, adm gohbase.AdminClient) error {
-			_, err := adm.(gohbase.RPCClient).SendRPC(&splitCall{hrpc.NewGetProcedureState(ctx, 0), r, at})
+			_, err := adm.(gohbase.RPCClient).SendRPC(hbasetest.NewSplit(ctx, r, at))
 			return err
 		})
 		if err != nil {
@@ -306,36 +305,3 @@ func regionOf(t *testing.T, d *Table, key []byte) hrpc.RegionInfo {
 	}
 	return g.Region()
 }
-
-// splitCall is a call of MasterService.SplitRegion, for which gohbase has no messages.
-type splitCall struct {
-	*hrpc.GetProcedureState
-	region hrpc.RegionInfo
-	at     []byte
-}
-
-func (*splitCall) Name() string        { return "SplitRegion" }
-func (*splitCall) Description() string { return "SplitRegion" }
-
-func (c *splitCall) ToProto() proto.Message {
-	id := c.region.ID()
-	info, err := proto.Marshal(&pb.RegionInfo{
-		RegionId:  &id,
-		TableName: &pb.TableName{Namespace: []byte("default"), Qualifier: c.region.Table()},
-		StartKey:  c.region.StartKey(),
-		EndKey:    c.region.StopKey(),
-		Offline:   proto.Bool(false),
-		Split:     proto.Bool(false),
-		ReplicaId: proto.Int32(0),
-	})
-	if err != nil {
-		panic(err)
-	}
-	b := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), info)
-	b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), c.at)
-	m := &pb.ShutdownRequest{}
-	m.ProtoReflect().SetUnknown(b)
-	return m
-}
-
-func (*splitCall) NewResponse() proto.Message { return &pb.ShutdownResponse{} }

@@ -89,7 +89,7 @@ func (ts *turns) take(ctx context.Context, m placed) (t *turn, waited bool, err 
 	return nil, true, context.Cause(ctx)
 }
 
-// pass gives the turn to the next transaction in the queue.
+// pass passes the turn to the next transaction in the queue.
 func (ts *turns) pass(t *turn) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
