@@ -462,7 +462,7 @@ func TestLoadAlone(t *testing.T) {
 		if writes(c) {
 			t.Fatal("a second writer beside a load")
 		}
-		if err := load.Write(ctx, a.Table("data"), put("load", "p", "v")); err != nil {
+		if err := load.Write(ctx, dataWrite(put("load", "p", "v"))); err != nil {
 			t.Fatal(err)
 		}
 		r, err := load.Commit(ctx, nil)

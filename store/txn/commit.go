@@ -90,7 +90,7 @@ func (w *writer) allocate(tx *Tx) (*pendingCommit, *conflict, error) {
 		}
 		return nil, &conflict{ordinal: o, mark: *met}, nil
 	}
-	if met := w.e.db.turns.queued(tx.marks, tx.turn); met != nil {
+	if met := w.e.db.turns.queued(tx); met != nil {
 		return nil, &conflict{mark: *met}, nil
 	}
 	p, err := w.newCommit(&journal.Record{IDs: tx.ids, Keys: tx.distinctKeys()})
@@ -198,7 +198,14 @@ func (w *writer) applyTo(ctx context.Context, p *pendingCommit, writes []table.W
 	}
 	err = g.Wait()
 	slices.SortFunc(met, func(a, b meeting) int { return a.revision.Compare(b.revision) })
-	return slices.CompactFunc(met, func(a, b meeting) bool { return a.revision == b.revision }), err
+	met = slices.CompactFunc(met, func(a, b meeting) bool { return a.revision == b.revision })
+	return slices.DeleteFunc(met, func(m meeting) bool {
+		if m.later != 0 {
+			tx.wanted = true
+			w.clock.Observe(m.later) // the commits that follow give way to it, even if this server's clock is slow
+		}
+		return m.later != 0
+	}), err
 }
 
 // applyMarked applies mutations, and returns the marks in these rows that conflict with those of tx.

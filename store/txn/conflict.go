@@ -73,7 +73,8 @@ func parseMark(c *table.Cell) (Mark, error) {
 // A meeting is an incompatible mark of another commit, which the transaction's snapshot does not show.
 type meeting struct {
 	revision table.Revision
-	mark     placed // the transaction's own mark
+	mark     placed         // the transaction's own mark
+	later    table.Revision // the priority of a later reservation, which is no conflict: it waits; or zero
 }
 
 // meetOthers is called after a commit has written its marks and then read the marks of other commits on the
@@ -114,7 +115,7 @@ func (tx *Tx) marksByRow() map[string]map[string][]Mark {
 }
 
 // conflicting returns the marks of other commits that conflict with the transaction's marks in some rows of a
-// table. The record own is of the transaction's commit. Marks of a later reservation are no conflict: it waits.
+// table. The record own is of the transaction's commit.
 func (tx *Tx) conflicting(name string, rows []table.Row, marks map[string][]Mark, own *journal.Record) (met []meeting, err error) {
 	for _, row := range rows {
 		for i := range row.Cells { //rule:all-versions
@@ -127,13 +128,14 @@ func (tx *Tx) conflicting(name string, rows []table.Row, marks map[string][]Mark
 				return nil, err
 			}
 			at := slices.IndexFunc(marks[string(row.Key)], theirs.conflicts)
-			switch prio := reservedPrio(c); {
-			case at < 0:
-			case prio > own.Prio:
-				tx.wanted = true
-			default:
-				met = append(met, meeting{c.Revision, place(name, row.Key, marks[string(row.Key)][at])})
+			if at < 0 {
+				continue
 			}
+			m := meeting{revision: c.Revision, mark: place(name, row.Key, marks[string(row.Key)][at])}
+			if prio := reservedPrio(c); prio > own.Prio {
+				m.later = prio
+			}
+			met = append(met, m)
 		}
 	}
 	return met, nil

@@ -44,14 +44,6 @@ type turn struct {
 	wanted    bool         // one of these commits met a later reservation
 }
 
-// reservation returns the revision of the turn's reservation, which is also its priority, or 0.
-func (t *turn) reservation() table.Revision {
-	if t == nil || t.reserved == nil {
-		return 0
-	}
-	return t.reserved.p.rec.Revision
-}
-
 // take returns when the caller holds the turn of the row of the mark m. It reports whether the caller had to wait.
 func (ts *turns) take(ctx context.Context, m placed) (t *turn, waited bool, err error) {
 	ts.mu.Lock()
@@ -105,17 +97,17 @@ func (ts *turns) pass(t *turn) {
 	}
 }
 
-// queued returns a mark of a transaction that has to join a queue, or nil. The parameter own is the turn that the
-// transaction holds.
-func (ts *turns) queued(marks []placed, own *turn) *placed {
+// queued returns a mark of a transaction that has to join a queue, or nil. A transaction that holds a turn joins no other
+// queue: two could wait for each other.
+func (ts *turns) queued(tx *Tx) *placed {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if len(ts.queue) == 0 {
+	if len(ts.queue) == 0 || tx.turn != nil {
 		return nil
 	}
-	for i, m := range marks {
-		if t := ts.queue[m.row]; t != nil && t != own && m.conflicts(t.mark.Mark) && (t.held || time.Now().Before(t.until)) {
-			return &marks[i]
+	for i, m := range tx.marks {
+		if t := ts.queue[m.row]; t != nil && m.conflicts(t.mark.Mark) && (t.held || time.Now().Before(t.until)) {
+			return &tx.marks[i]
 		}
 	}
 	return nil
@@ -142,9 +134,10 @@ func (ts *turns) spent(w *writer, tx *Tx) *reservation {
 // An attempt is the information that one attempt of a transaction passes to the next
 // attempt.
 type attempt struct {
-	prio  table.Revision // the priority: the revision of the first attempt
+	prio  table.Revision // the priority: the revision of the first attempt or, if there was one, of the first reservation
 	marks []markRow      // the marks of the last attempt
 	turn  *turn          // the turn that the transaction holds, or nil
+	again bool           // the transaction has used a reservation
 }
 
 // A reservation is a commit that only places marks, for the transactions of a turn. It is always rolled back in the
@@ -174,6 +167,9 @@ func (e *cluster) reserve(ctx context.Context, a *attempt) (*conflict, error) {
 	if err == nil {
 		// The head need not wait for this commit, because a reservation is never shown.
 		p.started = p.started.Add(-grace)
+		if a.again {
+			p.rec.Prio = a.prio // another server took the transaction's commit back when its reservation had ended
+		}
 	}
 	w.mu.Unlock()
 	if err != nil {

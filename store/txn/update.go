@@ -100,10 +100,11 @@ func (db *DB) try(ctx context.Context, fn func(*Tx) error, a *attempt, try int) 
 	if tx.snapshot.err != nil {
 		return 0, nil, tx.snapshot.err
 	}
-	tx.prio, tx.turn, tx.reserved = a.prio, a.turn, a.turn.reservation()
+	tx.prio, tx.turn = a.prio, a.turn
 	defer func() { a.prio, a.marks = tx.prio, tx.markRows }()
-	if tx.reserved != 0 {
-		tx.prio = tx.reserved
+	if a.turn != nil && a.turn.reserved != nil {
+		rec := a.turn.reserved.p.rec
+		tx.prio, tx.reserved, a.again = rec.Prio, rec.Revision, true
 	}
 	if err := fn(tx); err != nil {
 		return 0, nil, err
