@@ -150,7 +150,7 @@ func TestHistoriesCluster(t *testing.T) {
 		t.Skip("only with -histories 1m or more")
 	}
 	c := hbasetest.StartCluster(t, 3,
-		[2]string{"hbase.hregion.memstore.flush.size", "262144"}, [2]string{"hbase.hregion.memstore.block.multiplier", "2"})
+		[2]string{"hbase.hregion.memstore.flush.size", "1048576"}, [2]string{"hbase.hregion.memstore.block.multiplier", "2"})
 	prefix := hbasetest.Prefix(t)
 	r := newRun(t, "hbase://"+c.Quorum()+"/"+prefix, *historiesTime, [servers][]string{})
 	must := func(err error) {

@@ -3,6 +3,7 @@ package hbasetest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -115,17 +116,14 @@ func encodedName(r hrpc.RegionInfo) []byte {
 	return name[bytes.LastIndexByte(name, '.')+1:]
 }
 
-// middle returns a key in the middle of a region, by the first two octets.
+// middle returns a key in the middle of a region, by the first four octets.
 func middle(r hrpc.RegionInfo) []byte {
-	number := func(key []byte, none int) int {
-		if len(key) == 0 {
-			return none
-		}
-		key = append(bytes.Clone(key), 0)
-		return int(key[0])<<8 | int(key[1])
+	number := func(key []byte) uint64 { return uint64(binary.BigEndian.Uint32(append(bytes.Clone(key), 0, 0, 0, 0))) }
+	end := uint64(1 << 32)
+	if len(r.StopKey()) > 0 {
+		end = number(r.StopKey())
 	}
-	m := (number(r.StartKey(), 0) + number(r.StopKey(), 1<<16)) / 2
-	return []byte{byte(m >> 8), byte(m)}
+	return binary.BigEndian.AppendUint32(nil, uint32((number(r.StartKey())+end)/2))
 }
 
 func regionInfo(r hrpc.RegionInfo) []byte {
