@@ -22,7 +22,7 @@ func TestAllocations(t *testing.T) {
 		{"search of a base", 5, func(id string, _ int) op.Request {
 			return &op.Search{Base: name(id), Filter: filter.MustParse("(objectClass=*)")}
 		}},
-		{"search by an index", 22, func(id string, _ int) op.Request {
+		{"search by an index", 10, func(id string, _ int) op.Request {
 			return &op.Search{Base: "dc=example,dc=com", Scope: op.WholeSubtree, Filter: filter.MustParse("(uid=" + id + ")")}
 		}},
 		{"compare", 5, func(id string, i int) op.Request {

@@ -114,8 +114,9 @@ type Index interface {
 	Span(ctx context.Context, r table.Reader, s Span, after []byte) Candidates
 	// InOrder streams the candidates of all values, sorted by key and then by id. The
 	// order is descending if reverse is set. A position consists of the row of the value
-	// and the id.
-	InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) Candidates
+	// and the id. The caller will probably read expect of them, or an unknown number if expect
+	// is zero.
+	InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte, expect int) Candidates
 	// Among returns a Change for each of the ids. The Change reports whether the index
 	// contains the entry for the value with this key.
 	Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]Change, error)

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -183,7 +182,7 @@ func look(t *testing.T, c *ldap.Conn) *sight {
 // of the earlier servers are decided. awaitAlone then waits until p shows their outcome.
 func awaitAlone(t *testing.T, p *process) {
 	t.Helper()
-	if !strings.HasPrefix(p.store, "hbase:") {
+	if !hbase.IsURL(p.store) {
 		return // no other server can use the store
 	}
 	s, err := hbase.Open(t.Context(), p.store, hbase.Options{Timeout: 20 * time.Second})

@@ -217,7 +217,8 @@ func newDirectory(t *testing.T, p *partition.Partition, seed uint64) *directory 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
 var words = []string{"Ada", "ada", "  Ada  Byron ", "Byron", "Ångström", "ångström", "Straße", "STRASSE", "a*b", "x(y)", `back\slash`,
-	"Ada Byron", "O'Neil", "zoe", "Zoë", "12", "012", "\u00adsoft", "eins zwei drei", "EINS  ZWEI", strings.Repeat("long ", 140) + "tail", strings.Repeat("long ", 140) + "other"}
+												"Ada Byron", "O'Neil", "zoe", "Zoë", "12", "012", "\u00adsoft", "eins zwei drei", "EINS  ZWEI", strings.Repeat("long ", 140) + "tail", strings.Repeat("long ", 140) + "other"}
+var photo = "\xff\xd8\xff\xe0" + strings.Repeat(" not much of a picture ", 2000) + "\xff\xd9" // a large value
 var numbers = []string{"0", "1", "2", "-1", "10", "9", "100", "340282366920938463463374607431768211456", "-99999999999999999999"}
 var times = []string{"20260101000000Z", "20260101010000+0100", "20251231235959.5Z", "2026010100Z", "19700101000000Z"}
 
@@ -241,7 +242,7 @@ func (d *directory) value(attribute string) string {
 	case "x500UniqueIdentifier":
 		return pick(d.r, []string{"'0101'B", "'01010'B", "'1'B"})
 	case "jpegPhoto":
-		return "\xff\xd8\xff\xe0 not much of a picture \xff\xd9"
+		return photo
 	case "labeledURI":
 		return pick(d.r, []string{"http://example.com/A a", "http://example.com/a a"})
 	}
@@ -491,7 +492,11 @@ func (d *directory) check(s *partition.Snapshot, f filter.Filter, base dn.DN, sc
 	want = d.bruteForce(s, base, scope, resolved)
 	at, err := s.Find(ctx, base)
 	d.must(err)
-	q = partition.Query{Base: at.ID, Scope: scope, Filter: resolved}
+	q = partition.Query{Base: at.ID, Scope: scope, Filter: resolved, Lend: d.r.IntN(2) == 0}
+	for range d.r.IntN(3) {
+		a, _, _ := strings.Cut(pick(d.r, attributes), ";")
+		q.Only = append(q.Only, d.p.Schema().Attribute(a))
+	}
 	got := d.search(s, q)
 	if !slices.Equal(got, want) {
 		plan, _ := search.Explain(ctx, s, q, false)
@@ -570,9 +575,30 @@ func (d *directory) search(s *partition.Snapshot, q partition.Query) []string {
 	for r, err := range search.Search(context.Background(), s, q) {
 		d.must(err)
 		names = append(names, r.Name.String())
+		name, err := r.Name.DN()
+		d.must(err)
+		got, want := values(r.Entry, q.Only), values(d.entry(s, name).Entry, q.Only)
+		if got != want {
+			d.t.Fatalf("seed %d: %s, filter %s, with %v: %.5000s, want %.5000s", d.seed, r.Name, q.Filter, q.Only, got, want)
+		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// values prints the values of the types, or those of all stored types if types is nil.
+func values(e *entry.Entry, types []*schema.AttributeType) string {
+	var b strings.Builder
+	for _, a := range e.Attributes {
+		if slices.Contains(types, a.Type) || types == nil && !strings.HasSuffix(a.Type.Name(), "ubordinates") {
+			b.WriteString(a.Description() + ": ")
+			for _, v := range a.Values {
+				b.Write(v)
+				b.WriteByte('\n')
+			}
+		}
+	}
+	return b.String()
 }
 
 // paged runs a query again, continuing after each result from that result's position.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-ldap/ldap/v3"
 
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 )
 
@@ -299,11 +300,11 @@ func fill(t *testing.T, disk string) (file string) {
 // TestHBaseGone kills HBase while a server runs and clients write, and starts HBase
 // again. In between, operations must end with the result unavailable (52), or with the result
 // other (80) if their outcome is unknown. Afterwards the server must accept operations without
-// help. Nothing acknowledged may be lost.
+// help. Nothing acknowledged may be lost. HBase is found without ZooKeeper.
 func TestHBaseGone(t *testing.T) {
 	t.Parallel()
 	i := hbasetest.Own(t)
-	store := "hbase://" + i.Quorum() + "/" + hbasetest.Prefix(t)
+	store := hbase.RPCScheme + i.Servers() + "/" + hbasetest.Prefix(t)
 	importInto(t, store, example)
 	p := serve(t, store, "--lease", "5s", "--status-listen", "http://127.0.0.1:0")
 	awaitWriter(t, p)

@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
@@ -289,5 +291,56 @@ func BenchmarkChangedSince(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkPhotos searches 1,000 people who have photos of 20 kB, with entries that are read from the store and
+// with cached ones, with and without the photos.
+func BenchmarkPhotos(b *testing.B) {
+	ctx := context.Background()
+	p := benchDirectory(b)
+	const people = 1000
+	photo := op.PartialAttribute{Description: "jpegPhoto", Values: [][]byte{bytes.Repeat([]byte("\xff\xd8 photo"), 20<<10/8)}}
+	for i := 0; i < people; i += 100 {
+		must(b, update(b, p, func(tx *partition.Tx) error {
+			for k := i; k < i+100; k++ {
+				if _, err := tx.Add(ctx, name(benchDN(k)), append(benchPerson(k), photo), false); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	then := p.DB.Snapshot().Max()
+	for _, x := range []struct {
+		what string
+		of   func() *state.Snapshot
+	}{
+		{"cached", func() *state.Snapshot { return state.Newest(p) }},
+		{"stored", func() *state.Snapshot {
+			s, err := state.At(ctx, p, then)
+			must(b, err)
+			return s
+		}},
+	} {
+		for _, a := range []string{"cn", "jpegPhoto"} {
+			b.Run(x.what+"/"+a, func(b *testing.B) {
+				for b.Loop() {
+					s := x.of()
+					n := 0
+					q := partition.Query{Base: entry.Root, Scope: op.WholeSubtree, Filter: resolved(p, "(l=*)"), Only: []*schema.AttributeType{s.Schema().Attribute(a)}}
+					for r, err := range search.Search(ctx, s, q) {
+						must(b, err)
+						if len(r.Entry.Values(q.Only[0])) == 1 {
+							n++
+						}
+					}
+					s.Close()
+					if n != people {
+						b.Fatal(n)
+					}
+				}
+			})
+		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/partition/verify"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
+	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -51,6 +52,7 @@ func runMachine(t *rapid.T) {
 		"entries":  func(t *rapid.T) { m.compareNow(t) },
 		"past":     m.past,
 		"verify":   m.verify,
+		"forget":   m.forget,
 	})
 	m.compareNow(t)
 	m.verify(t)
@@ -211,7 +213,10 @@ func drawName(t *rapid.T, s *model) dn.DN {
 	return at
 }
 
-var long = strings.Repeat("Long ", 120) // longer than keys in columns and indexes
+var (
+	long  = strings.Repeat("Long ", 120)    // longer than keys in columns and indexes
+	large = strings.Repeat("Large ", 25000) // so large that searches leave it out of entries if they can
+)
 
 func drawRDN(t *rapid.T) dn.RDN {
 	s := rapid.SampledFrom([]string{
@@ -230,10 +235,10 @@ var pools = map[string][]string{
 	"description;x-a": {"one", "two", "d#"}, "description;x-a1": {"one", "d#"}, "description;x-ab": {"one", "two", "d#"},
 	"displayName": {"one", "One", "two", long}, "employeeNumber": {"7", "8", "9"},
 	"seeAlso":   {"cn=a,dc=example,dc=com", "CN=A, dc=Example,dc=com", "cn=#"},
-	"jpegPhoto": {"one", "two", "three"}, "userPassword": {"secret", "Secret", "{X}y"},
+	"jpegPhoto": {"one", large + "x", large + "y"}, "jpegPhoto;x-a": {"one"}, "userPassword": {"secret", "Secret", "{X}y"},
 	"uidNumber": {"1", "2", "10", "-7"}, "gidNumber": {"1", "100"}, "homeDirectory": {"/home"},
 	"objectClass": {"posixAccount", "extensibleObject", "uidObject", "top", "person", "inetOrgPerson", "organization", "POSIXACCOUNT"},
-	"street":      {"high", "low"}, "o": {"Org"}, "uidNumber;x-n": {"5"},
+	"street":      {"low", large + "x", large + "X"}, "o": {"Org"}, "uidNumber;x-n": {"5"},
 }
 
 var descriptions = slices.Sorted(maps.Keys(pools))
@@ -264,6 +269,11 @@ func drawValues(t *rapid.T, d string) (vs [][]byte) {
 
 func drawAttributes(t *rapid.T) []op.PartialAttribute {
 	as := attrs("objectClass: inetOrgPerson", "sn: Lee", "cn: entry")
+	for _, d := range []string{"jpegPhoto", "street"} {
+		if rapid.Bool().Draw(t, d) {
+			as = append(as, op.PartialAttribute{Description: d, Values: [][]byte{drawValue(t, d)}})
+		}
+	}
 	for range rapid.IntRange(0, 3).Draw(t, "attributes") {
 		d := rapid.SampledFrom(descriptions).Draw(t, "description")
 		if d == "uidNumber" { // posixAccount requires it
@@ -315,6 +325,13 @@ func (m *machine) search(t *rapid.T) {
 	s := state.Newest(m.p)
 	defer s.Close()
 	m.searchIn(t, s, m.model)
+}
+
+// forget removes all entries from the cache.
+func (m *machine) forget(*rapid.T) {
+	for _, e := range m.model.entries {
+		m.p.Catalog.Load().Cache.Entries.Delete(e.id)
+	}
 }
 
 func (m *machine) past(t *rapid.T) {
@@ -385,7 +402,7 @@ func (m *machine) searchIn(t *rapid.T, s *partition.Snapshot, want *model) {
 	base := want.entries[rapid.SampledFrom(slices.Sorted(maps.Keys(want.entries))).Draw(t, "base")]
 	for scope := op.BaseObject; scope <= op.Subordinates; scope++ {
 		for _, top := range []bool{false, true} {
-			q := partition.Query{Base: base.id, Scope: scope, Filter: f}
+			q := partition.Query{Base: base.id, Scope: scope, Filter: f, Only: drawTypes(t, want), Lend: rapid.Bool().Draw(t, "lend")}
 			depth, in := len(base.name), append(want.below(base.name), base)
 			if top {
 				q.Base, depth, in = entry.Root, 1, slices.Collect(maps.Values(want.entries))
@@ -398,7 +415,7 @@ func (m *machine) searchIn(t *rapid.T, s *partition.Snapshot, want *model) {
 }
 
 func (m *machine) searchOne(t *rapid.T, s *partition.Snapshot, want *model, q partition.Query, depth int, in []*modelEntry) {
-	var names []string
+	names, values := []string(nil), []string(nil)
 	for _, e := range in {
 		n := len(e.name) - depth
 		scoped := q.Scope == op.WholeSubtree || q.Scope == op.BaseObject && n == 0 ||
@@ -406,23 +423,49 @@ func (m *machine) searchOne(t *rapid.T, s *partition.Snapshot, want *model, q pa
 		src := filter.EntrySource{Schema: want.schema, Entry: want.entry(e, false), Name: e.name}
 		if scoped && q.Filter.Match(&src) == filter.True {
 			names = append(names, e.name.String())
+			values = append(values, e.name.String()+"\n"+printOnly(want.entry(e, false), q.Only))
 		}
 	}
 	slices.Sort(names)
-	got := m.matches(t, s, q)
-	if !slices.Equal(got, names) {
+	slices.Sort(values)
+	got, read := m.matches(t, s, q)
+	if !slices.Equal(got, names) || !slices.Equal(read, values) {
 		how, _ := search.Explain(m.ctx, s, q, false)
-		t.Fatalf("search scope %d %.300s:\n%q\nwant\n%q\n%s", q.Scope, q.Filter, got, names, how)
+		t.Fatalf("search scope %d %.300s:\n%q\nwant\n%q\n%s\n%.5000s\nwant\n%.5000s", q.Scope, q.Filter, got, names, how, read, values)
 	}
 }
 
+// drawTypes draws the types that a search needs, or nil for all.
+func drawTypes(t *rapid.T, want *model) (ts []*schema.AttributeType) {
+	for range rapid.IntRange(0, 2).Draw(t, "types") {
+		typ, _ := want.describe(rapid.SampledFrom(append([]string{"name"}, descriptions...)).Draw(t, "needed"))
+		ts = append(ts, want.schema.Subtypes(typ)...)
+	}
+	return ts
+}
+
+// printOnly prints the values of the types, or all if types is nil.
+func printOnly(e *entry.Entry, types []*schema.AttributeType) string {
+	some := &entry.Entry{ID: e.ID}
+	for _, a := range e.Attributes {
+		if types == nil || slices.Contains(types, a.Type) {
+			some.Attributes = append(some.Attributes, a)
+		}
+	}
+	return printEntry(some)
+}
+
 // matches runs a search in two parts. The second part continues behind the last
-// result of the first part.
-func (m *machine) matches(t *rapid.T, s *partition.Snapshot, q partition.Query) (names []string) {
+// result of the first part. It returns the names, and the names with the values that the search needs.
+func (m *machine) matches(t *rapid.T, s *partition.Snapshot, q partition.Query) (names, values []string) {
+	add := func(r *partition.Result) {
+		names = append(names, r.Name.String())
+		values = append(values, r.Name.String()+"\n"+printOnly(r.Entry, q.Only))
+	}
 	stop := rapid.IntRange(1, 5).Draw(t, "page")
 	for r, err := range search.Search(m.ctx, s, q) {
 		ok(t, err)
-		names = append(names, r.Name.String())
+		add(r)
 		if len(names) == stop {
 			q.After = slices.Clone(r.Position)
 			break
@@ -431,11 +474,12 @@ func (m *machine) matches(t *rapid.T, s *partition.Snapshot, q partition.Query) 
 	if len(names) == stop {
 		for r, err := range search.Search(m.ctx, s, q) {
 			ok(t, err)
-			names = append(names, r.Name.String())
+			add(r)
 		}
 	}
 	slices.Sort(names)
-	return names
+	slices.Sort(values)
+	return names, values
 }
 
 func (m *machine) compareValue(t *rapid.T, s *partition.Snapshot, want *model, e *modelEntry, d string, v []byte) {

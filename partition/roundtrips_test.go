@@ -320,6 +320,7 @@ func TestListRoundTrips(t *testing.T) {
 			{"a long list and a range", domain, "(&(objectClass=inetOrgPerson)(departmentNumber=a*))", false, false, 150, 3},
 			{"a range with a middle", domain, "(&(sn=x)(departmentNumber=*a*))", false, false, 150, 3},
 			{"all children", people, "(objectClass=*)", false, false, 700, 5},
+			{"sorted", domain, "(sn=x)", false, false, 700, map[catalog.Layout]int{catalog.RowLayout: 10, catalog.ColumnLayout: 9}[layout]},
 			{"a test of secrets", domain, "(&(departmentNumber=a)(userPassword=*))", false, false, 150, 2},
 		} {
 			t.Run(string(layout)+": "+c.what, func(t *testing.T) {
@@ -360,6 +361,13 @@ func TestListRoundTrips(t *testing.T) {
 						scope = op.SingleLevel
 					}
 					q := partition.Query{Base: base.ID, Scope: scope, Filter: filter.ResolveSecrets(filter.MustParse(c.filter), p.Schema())}
+					if c.what == "sorted" {
+						sn := p.Schema().Attribute("sn")
+						q.Order = &partition.SortKey{Type: sn, Rule: p.Schema().OrderingOf(sn)}
+						if !search.Ordered(n, q.Order) {
+							t.Fatal("no index has the order")
+						}
+					}
 					if c.warm {
 						for _, err := range search.Search(ctx, n, q) {
 							must(t, err)

@@ -331,7 +331,7 @@ func TestStampsAhead(t *testing.T) {
 				t.Errorf("found %q by %q, want %q by %q", got, by, want, wantBy)
 			}
 		}
-		const byJournal, byIndex = "modifyTimestamp journal", "objectClass value"
+		const byJournal = "modifyTimestamp journal"
 		all := fmt.Sprintf("uid=ann,%[1]s uid=bob,%[1]s uid=cid,%[1]s", people)
 		want(state.Newest(w.p), -time.Minute, all, byJournal)
 		// A load is not in the journal entry by entry.
@@ -342,7 +342,7 @@ func TestStampsAhead(t *testing.T) {
 		want(state.Newest(w.p), -time.Minute, all, "")
 
 		also = "(objectClass=person)"
-		// An index with few candidates would be cheaper than the journal.
+		// A column in memory or an index with few candidates is cheaper than the journal.
 		must(t, update(t, w.p, func(tx *partition.Tx) (err error) {
 			for i := 0; i < 300 && err == nil; i++ {
 				_, err = tx.Add(ctx, name(fmt.Sprintf("uid=u%d,%s", i, people)), attrs("objectClass: inetOrgPerson", "cn: x", "sn: x", "modifyTimestamp: 20200101000000Z"), true)
@@ -350,7 +350,11 @@ func TestStampsAhead(t *testing.T) {
 			return err
 		}))
 		want(state.Newest(w.p), time.Minute, "", byJournal)
-		want(state.Newest(w.p), -time.Minute, all, byIndex)
+		cheaper := "modifyTimestamp column"
+		if w.p.DB.Shared() {
+			cheaper = "objectClass value"
+		}
+		want(state.Newest(w.p), -time.Minute, all, cheaper)
 		must(t, update(t, w.p, func(tx *partition.Tx) error {
 			_, err := tx.Add(ctx, name("uid=dan,"+people), attrs("objectClass: inetOrgPerson", "cn: Dan", "sn: D", "modifyTimestamp: "+at(time.Hour)), true)
 			return err

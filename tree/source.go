@@ -108,6 +108,9 @@ func (s *Source) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
 	return func(func(*schema.AttributeType, []byte) bool) { s.Unsure = true }
 }
 
+// IsKeyed reports whether the columns of a row show all keys of a type, or that they do not.
+func IsKeyed(t *schema.AttributeType) bool { return !isID(t) && !isUnstored(t) && !t.Secret() }
+
 // isID reports whether a type is entryUUID. entryUUID has no column in normAttributes.
 // Its value is the entry's id, which [ID] reads from the row.
 func isID(t *schema.AttributeType) bool { return t.OID == schema.EntryUUIDOID }

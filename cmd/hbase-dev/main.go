@@ -1,8 +1,9 @@
 // Command hbase-dev starts and stops an HBase of one JVM for development, with its data
-// in one folder:
+// in one folder, or only fetches the jars of HBase:
 //
 //	hbase-dev start [-dir .hbase] [-port 2181]
 //	hbase-dev stop  [-dir .hbase]
+//	hbase-dev fetch
 package main
 
 import (
@@ -31,7 +32,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("say start or stop")
+		return errors.New("say start, stop or fetch")
 	}
 	flags := flag.NewFlagSet("hbase-dev", flag.ExitOnError)
 	dir := flags.String("dir", ".hbase", "folder of data, configuration and log")
@@ -41,12 +42,18 @@ func run(args []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	switch args[0] {
+	case "fetch":
+		if err := hbasetest.Needs(); err != nil {
+			return err
+		}
+		_, err := hbasetest.Jars(ctx)
+		return err
 	case "start":
 		return start(ctx, hbasetest.Config{Dir: *dir, Port: *port, Heap: *heap})
 	case "stop":
 		return stop(ctx, *dir)
 	}
-	return fmt.Errorf("%q is neither start nor stop", args[0])
+	return fmt.Errorf("%q is neither start nor stop nor fetch", args[0])
 }
 
 func start(ctx context.Context, c hbasetest.Config) error {

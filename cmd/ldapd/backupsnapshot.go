@@ -59,8 +59,8 @@ With --delete, the command deletes the snapshots and the checkpoint.`,
 // wantHBase returns an error if the store at url is not in HBase. The parameter "where" is the
 // name of the option that has the URL.
 func wantHBase(where, url string) error {
-	if !strings.HasPrefix(url, hbase.Scheme) {
-		return &config.Error{Where: where, Text: "this needs a store in HBase, " + hbase.Scheme + "ZK1,ZK2:2181/PREFIX; an embedded store has \"ldapd backup\""}
+	if !hbase.IsURL(url) {
+		return &config.Error{Where: where, Text: "this needs a store in HBase, " + hbase.Form + "; an embedded store has \"ldapd backup\""}
 	}
 	return nil
 }

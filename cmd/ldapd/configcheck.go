@@ -169,9 +169,9 @@ func (w warnings) Handle(_ context.Context, r slog.Record) error {
 func (k *checker) store() {
 	switch {
 	case k.Store == "":
-		k.say(isError, "store", "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX")
+		k.say(isError, "store", "no store given: say --store FOLDER or --store "+hbase.Form)
 		return
-	case strings.HasPrefix(k.Store, "hbase:"):
+	case hbase.IsURL(k.Store):
 		if _, err := hbase.Parse(k.Store); err != nil {
 			k.say(isError, "store", "%v", err)
 		} else {

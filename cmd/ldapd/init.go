@@ -22,6 +22,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 )
 
@@ -375,7 +376,7 @@ func checkSuffix(text string) error {
 }
 
 func checkNewStore(folder string) error {
-	if strings.HasPrefix(folder, "hbase:") {
+	if hbase.IsURL(folder) {
 		return errors.New("only embedded stores are set up: docs/hbase.md has the first steps on HBase")
 	}
 	is, err := lsm.Exists(folder)

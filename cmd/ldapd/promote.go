@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/handoff"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/serving"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -82,7 +82,7 @@ func printPromotion(a cli.Around, p archive.Promotion) error {
 // run promotes a standby: in the server's process if a server has the standby's store
 // open, and otherwise in this process.
 func (m promoteCommands) run(ctx context.Context, c *config.Config, a promoteArgs) error {
-	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
+	if c.Store == "" || hbase.IsURL(c.Store) {
 		return &config.Error{Text: "only an embedded store has a standby: say --store FOLDER"}
 	}
 	is, err := archive.IsStandby(c.Store)

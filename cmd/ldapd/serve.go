@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/serving"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/tools/schemafile"
 )
 
@@ -47,7 +48,7 @@ When clients can connect, a line "ready URL..." is printed.`,
 // seed makes the store from the files in a folder, in the order of their names, schema files first, unless
 // the store exists. The store appears when all files are loaded.
 func seed(ctx context.Context, m *cli.Main, c *config.Config, folder string) error {
-	if strings.HasPrefix(c.Store, "hbase:") {
+	if hbase.IsURL(c.Store) {
 		return &config.Error{Where: "--seed", Text: "several servers may start on a store in HBase: load the files by 'ldapd import'"}
 	}
 	if there, err := cli.StoreThere(c, cli.Init); there || err != nil {

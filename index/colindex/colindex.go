@@ -118,15 +118,15 @@ func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []b
 }
 
 // InOrder scans all values and yields the ids in the row of each value.
-func (x Index) InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) index.Candidates {
+func (x Index) InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte, expect int) index.Candidates {
 	if reverse {
-		return x.backwards(ctx, r, after)
+		return x.backwards(ctx, r, after, expect)
 	}
-	return x.Span(ctx, r, index.Span{}, after)
+	return x.Span(ctx, r, index.Span{Expect: expect}, after)
 }
 
 // backwards scans from the last value to the first.
-func (x Index) backwards(ctx context.Context, r table.Reader, after []byte) index.Candidates {
+func (x Index) backwards(ctx context.Context, r table.Reader, after []byte, expect int) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		if n := len(after) - len(entry.ID{}); n > 0 {
 			if !x.wholeRow(ctx, r, after[:n], after[n:], yield) {
@@ -134,7 +134,7 @@ func (x Index) backwards(ctx context.Context, r table.Reader, after []byte) inde
 			}
 			after = after[:n]
 		}
-		sel := table.Select{Reverse: true, MaxCells: page}
+		sel := table.Select{Reverse: true, MaxCells: page, Expect: expect}
 		for row, err := range r.Scan(ctx, x.In, index.Values(true, after), sel) {
 			switch {
 			case err != nil:

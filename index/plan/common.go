@@ -134,6 +134,19 @@ func (a *intersection) fromMemory(ctx context.Context, r table.Reader) (m inMemo
 	return m, len(m.sets) > 0
 }
 
+// Known returns the candidates of an access that looks up one value, if they are in memory. It also returns the
+// row of the value, with which their positions begin, and whether they must be tested.
+func Known(ctx context.Context, r table.Reader, a Access, row []byte) (set *index.Set, position []byte, maybe bool) {
+	l := valueOf(a)
+	if l == nil || l.head != nil {
+		return nil, row, false
+	}
+	if set, _ = l.known(ctx, r, math.MaxInt); set != nil {
+		row = index.AppendKey(row, l.test.Key)
+	}
+	return set, row, l.maybe
+}
+
 // The method "known" returns the parts that are in memory. The result unknown contains the
 // parts that look up one value and are not in memory.
 func (a *intersection) known(ctx context.Context, r table.Reader) (m inMemory, unknown []*lookup) {

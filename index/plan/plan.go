@@ -69,7 +69,8 @@ const (
 	rankFew              // one value in a selective index
 	rankSome             // one value in an index that is not selective
 	rankSpan             // a range bounded by a prefix, or a list of references
-	rankMany             // any other scan of an index
+	rankMany             // a range, or presence
+	rankAll              // all keys of an index, of which the filter may need few
 )
 
 // empty is the access for a filter that matches nothing.
@@ -204,6 +205,10 @@ func Build(f filter.Resolved, c Catalog, l *Lists) Access {
 // IsSelective reports whether an access probably has few candidates.
 func IsSelective(a Access) bool { return a.rank() <= rankFew }
 
+// ReadsAll reports whether a filter with this access makes a search read all keys of an index, or all
+// entries if the access is nil.
+func ReadsAll(a Access) bool { return a == nil || a.rank() == rankAll }
+
 type builder struct {
 	Catalog
 	lists *Lists
@@ -289,25 +294,27 @@ func (b builder) test(t *filter.Test) (Access, bool) {
 	if t.DNAttrs || t.Op != filter.TestPresent && !t.ByKey || len(t.Types) == 0 {
 		return nil, false
 	}
+	if len(t.Types) == 1 {
+		a := b.lookup(t, t.Types[0])
+		return a, a != nil
+	}
 	u := &union{}
 	for _, at := range t.Types {
-		in, ok := b.Indexed(at)
-		if !ok {
-			return nil, false
-		}
-		a := b.lookup(t, at, in)
+		a := b.lookup(t, at)
 		if a == nil {
 			return nil, false
 		}
 		u.parts = append(u.parts, a)
 	}
-	if len(u.parts) == 1 {
-		return u.parts[0], true
-	}
 	return u, true
 }
 
-func (b builder) lookup(t *filter.Test, at *schema.AttributeType, in index.Index) Access {
+// lookup returns nil if no index serves the test of the type.
+func (b builder) lookup(t *filter.Test, at *schema.AttributeType) Access {
+	in, ok := b.Indexed(at)
+	if !ok {
+		return nil
+	}
 	a := &lookup{test: t, typ: at, in: in, maybe: t.Options != ""}
 	switch t.Op {
 	case filter.TestPresent:
@@ -326,7 +333,7 @@ func (b builder) lookup(t *filter.Test, at *schema.AttributeType, in index.Index
 	case filter.TestLessOrEqual:
 		a.span, a.order = index.Span{To: t.Key}, rankMany
 	case filter.TestSubstrings:
-		a.span, a.order = index.Span{Prefix: t.Initial, Parts: t.Any}, rankMany
+		a.span, a.order = index.Span{Prefix: t.Initial, Parts: t.Any}, rankAll
 		if t.Final != nil {
 			a.span.Parts = append([][]byte(nil), t.Any...)
 			a.span.Parts = append(a.span.Parts, t.Final)
@@ -380,7 +387,7 @@ func (a *lookup) kind() string {
 		return "presence"
 	case a.order == rankSpan:
 		return "range"
-	case a.order == rankMany:
+	case a.order == rankMany, a.order == rankAll:
 		return "scan"
 	}
 	return "value"

@@ -361,7 +361,7 @@ func (x *fake) Span(_ context.Context, _ table.Reader, s index.Span, after []byt
 	})
 }
 
-func (x *fake) InOrder(context.Context, table.Reader, bool, []byte) index.Candidates { return nil }
+func (x *fake) InOrder(context.Context, table.Reader, bool, []byte, int) index.Candidates { return nil }
 
 func (x *fake) Mutation([]byte, entry.ID, entry.ID, bool) (m table.Mutation) { return m }
 

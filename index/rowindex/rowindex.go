@@ -81,9 +81,9 @@ func (x Index) Span(ctx context.Context, r table.Reader, s index.Span, after []b
 }
 
 // InOrder scans all values.
-func (x Index) InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte) index.Candidates {
+func (x Index) InOrder(ctx context.Context, r table.Reader, reverse bool, after []byte, expect int) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
-		for row, err := range r.Scan(ctx, x.In, index.Values(reverse, after), table.Select{Reverse: reverse}) {
+		for row, err := range r.Scan(ctx, x.In, index.Values(reverse, after), table.Select{Reverse: reverse, Expect: expect}) {
 			c, err := candidate(row, err)
 			if !yield(c, err) || err != nil {
 				return

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/bounded"
+	"github.com/seed-4dac0d86/ldapd/partition/columns"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -35,8 +36,11 @@ type Cache struct {
 	Referrers *bounded.Cache[ValuesKey, *Referrers]
 	// RangeSteps serves reads of ranges of values (see the type RangeSteps).
 	RangeSteps *bounded.Cache[ValuesKey, *RangeSteps]
-	opened     openedItems
-	shapes     entry.Shapes
+	// Columns serves searches for values of types without an index, on stores of one server.
+	Columns *columns.Cache
+	opened  openedItems
+	large   largeFinder
+	shapes  entry.Shapes
 	// Classes contains the results of HasClass. It maps *schema.ObjectClass to classSeen.
 	Classes sync.Map
 }
@@ -75,6 +79,7 @@ type Item struct {
 	AsOf    uint64
 	Node    master.Node             // its texts are parts of the block of Packed
 	Packed  entry.Packed            // without secrets; zero if wide (state.MaxColumns)
+	without *Large                  // attributes that were not read
 	secrets atomic.Pointer[secrets] // nil until SetSecrets
 	opened  atomic.Pointer[opened]
 	hashes  atomic.Pointer[[][]uint64] // see KeyHashes; parallel to the attributes
@@ -82,14 +87,18 @@ type Item struct {
 }
 
 // NewItem returns the item of an entry that is not wide. The attributes are in the order of the
-// node, and without secrets. The result shares no memory with the arguments.
-func (c *Cache) NewItem(asOf uint64, n master.Node, as []entry.Attribute) *Item {
-	i := &Item{AsOf: asOf, Node: n}
+// node, and without secrets. Those in the argument without were not read. The result shares no memory
+// with the other arguments.
+func (c *Cache) NewItem(asOf uint64, n master.Node, as []entry.Attribute, without *Large) *Item {
+	i := &Item{AsOf: asOf, Node: n, without: without}
 	norm := string(n.NormRDN)
 	var size int
 	i.Packed, size = c.shapes.Pack(as, &i.Node.UpRDN, &norm)
 	i.Node.NormRDN = dn.Norm(norm)
 	i.shape = uint32(size - i.Packed.Size())
+	if without == nil {
+		c.large.see(as, i.Packed.Size())
+	}
 	return i
 }
 
@@ -102,6 +111,9 @@ func (c *Cache) Keep(id entry.ID, i *Item) {
 
 // Wide reports whether the attributes of the entry are not in the item.
 func (i *Item) Wide() bool { return i.Packed.IsZero() }
+
+// Omits returns the attributes that were not read into the item, or nil if all were read.
+func (i *Item) Omits() *Large { return i.without }
 
 // manyValues is the number of values from which an attribute has KeyHashes.
 const manyValues = 16
@@ -171,11 +183,12 @@ func NewCache(size int64) *Cache {
 	share := uint64(max(size/32, 1))
 	hint := func(Hint, entry.ID) uint32 { return sizeOfSlot }
 	return &Cache{
-		Entries:    bounded.New(15*share, func(_ entry.ID, i *Item) uint32 { return i.Weight() }),
+		Entries:    bounded.New(13*share, func(_ entry.ID, i *Item) uint32 { return i.Weight() }),
 		Children:   bounded.New(2*share, hint),
 		Postings:   newPostings(12 * share),
 		Referrers:  newReferrers(share),
 		RangeSteps: newRangeSteps(),
+		Columns:    columns.NewCache(2 * share),
 		Names:      bounded.New(share, hint),
 		opened:     openedItems{most: int(min(share, mostOpened))},
 	}
@@ -188,7 +201,7 @@ const sizeOfSlot = 44
 // Lacks returns true only if the item shows that the entry has no value of a description. It
 // returns false for an entry that is wide, and for a secret type.
 func (i *Item) Lacks(t *schema.AttributeType, options string) bool {
-	return !i.Wide() && !t.Secret() && i.Packed.Index(t, options) < 0
+	return !i.Wide() && !t.Secret() && i.Packed.Index(t, options) < 0 && !i.without.Concerns([]*schema.AttributeType{t})
 }
 
 // LacksAll returns true only if the item shows that the entry has no value of any of the types, none of
@@ -199,10 +212,10 @@ func (i *Item) LacksAll(types []*schema.AttributeType) bool {
 			return false
 		}
 	}
-	return !i.Wide()
+	return !i.Wide() && !i.without.Concerns(types)
 }
 
-// HasType reports whether an entry that is not wide has an attribute of a type or of a subtype.
+// HasType reports whether an item that does not omit the type has an attribute of the type or of a subtype.
 func (i *Item) HasType(t *schema.AttributeType) bool {
 	for k := range i.Packed.Len() {
 		if own, _ := i.Packed.Description(k); own.Is(t) {
@@ -213,7 +226,7 @@ func (i *Item) HasType(t *schema.AttributeType) bool {
 }
 
 // sizeOfItem is the size of an Item and of its slot in a Cache.
-const sizeOfItem = 128 + 50
+const sizeOfItem = 136 + 50
 
 // Weight returns an estimate of an item's size in memory.
 func (i *Item) Weight() uint32 {

@@ -14,7 +14,7 @@ func TestOpenedIsBounded(t *testing.T) {
 	c := NewCache(32 * 100_000)
 	var items []*Item
 	for i := range 1000 {
-		item := c.NewItem(1, master.Node{}, []entry.Attribute{{Type: schema.Core().Attribute("cn"), Values: [][]byte{{byte(i)}}}})
+		item := c.NewItem(1, master.Node{}, []entry.Attribute{{Type: schema.Core().Attribute("cn"), Values: [][]byte{{byte(i)}}}}, nil)
 		items = append(items, item)
 		if e := c.Entry(entry.ID{1}, item); e != c.Entry(entry.ID{1}, item) || e.Attributes[0].Values[0][0] != byte(i) {
 			t.Fatalf("item %d: its entry is %v, or another one the second time", i, e)

@@ -11,12 +11,14 @@ type Stats struct {
 
 // Stats returns the statistics of the parts of the cache except RangeSteps and Classes.
 func (c *Cache) Stats() []Stats {
+	hits, misses, size := c.Columns.Counts()
 	return []Stats{
 		of("entries", c.Entries),
 		of("children", c.Children),
 		c.Postings.stats(),
 		of("names", c.Names),
 		of("referrers", c.Referrers),
+		{"columns", hits, misses, size},
 	}
 }
 

@@ -36,7 +36,7 @@ func TestWeight(t *testing.T) {
 	}{
 		{"entries", func(i int) {
 			node := master.Node{Parent: entry.ID{1}, UpRDN: fmt.Sprint("uid=u", i), NormRDN: dn.Norm(fmt.Sprint("0.9.2342.19200300.100.1.1=u", i))}
-			item := c.NewItem(1, node, person(i))
+			item := c.NewItem(1, node, person(i), nil)
 			c.SetSecrets(item, 1, []entry.Attribute{attribute("userPassword", "{SSHA}5UF3CWBNdjCIKM1tz0kJ4SEFYwMwMTIzNDU2Nw==")})
 			c.Entries.Set(entry.NewID(), item)
 		}, c.Entries.Weight},
@@ -46,7 +46,7 @@ func TestWeight(t *testing.T) {
 				values = append(values, fmt.Sprintf("cn=member %d,ou=people,dc=example,dc=com", m))
 			}
 			if i%10 == 0 {
-				item := c.NewItem(1, master.Node{UpRDN: "cn=x", NormRDN: "2.5.4.3=x"}, []entry.Attribute{attribute("member", values...)})
+				item := c.NewItem(1, master.Node{UpRDN: "cn=x", NormRDN: "2.5.4.3=x"}, []entry.Attribute{attribute("member", values...)}, nil)
 				item.KeyHashes(0)
 				c.Entries.Set(entry.NewID(), item)
 			}

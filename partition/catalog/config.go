@@ -278,7 +278,7 @@ func (c *Catalog) Indexed(t *schema.AttributeType) (index.Index, bool) {
 	if x == nil || !x.Ready {
 		return nil, false
 	}
-	return x.KeptIndex, true
+	return &x.KeptIndex, true
 }
 
 // Whole returns an error if the index is not complete. Then it cannot be used to find equal

@@ -115,10 +115,10 @@ func (l lane) difference(ctx context.Context, d *Definition, older, newer *state
 		return nil, err
 	}
 	ids := slices.DeleteFunc(slices.Collect(maps.Keys(a.ids)), func(id entry.ID) bool { return !l.has(id) })
-	if err := older.ReadItems(ctx, ids); err != nil {
+	if err := older.ReadItems(ctx, ids, d.needs); err != nil {
 		return nil, err
 	}
-	if err := newer.ReadItems(ctx, ids); err != nil {
+	if err := newer.ReadItems(ctx, ids, d.needs); err != nil {
 		return nil, err
 	}
 	ps := parts{}
@@ -140,7 +140,7 @@ func (l lane) difference(ctx context.Context, d *Definition, older, newer *state
 // states: the items have the same parent, attributes in the same order, and the same values of
 // the types that the definition needs. An item is nil if it is not in memory.
 func (d *Definition) sameIn(a, b *cache.Item) bool {
-	if a == nil || b == nil || a.Wide() || b.Wide() || a.Node.Parent != b.Node.Parent {
+	if a == nil || b == nil || a.Wide() || b.Wide() || a.Omits().Concerns(d.needs) || b.Omits().Concerns(d.needs) || a.Node.Parent != b.Node.Parent {
 		return false
 	}
 	return a.Packed.Same(b.Packed, func(t *schema.AttributeType) bool { return slices.ContainsFunc(d.needs, t.Is) })

@@ -189,7 +189,7 @@ func (r *reading) readTail(s *state.Snapshot, ls []lane) (parts, error) {
 	// The lanes share what they read from the state.
 	to := *s
 	to.Items = map[entry.ID]*cache.Item{}
-	if err := to.ReadItems(r.ctx, r.changed(ls, ts)); err != nil {
+	if err := to.ReadItems(r.ctx, r.changed(ls, ts), r.d.needs); err != nil {
 		return nil, err
 	}
 	all := parts{}

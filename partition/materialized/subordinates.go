@@ -250,10 +250,10 @@ func countDifference(ctx context.Context, older, newer *state.Snapshot, t *touch
 func findPlaced(ctx context.Context, from, to *state.Snapshot, t *touched) (all []placed, err error) {
 	before, then := ways{s: from}, ways{s: to}
 	ids := slices.Collect(maps.Keys(t.placed))
-	if err := from.ReadItems(ctx, ids); err != nil {
+	if err := from.ReadItems(ctx, ids, none); err != nil {
 		return nil, err
 	}
-	if err := to.ReadItems(ctx, ids); err != nil {
+	if err := to.ReadItems(ctx, ids, none); err != nil {
 		return nil, err
 	}
 	for _, id := range ids {

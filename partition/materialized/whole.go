@@ -122,12 +122,14 @@ func (w *wholeView) scan(ctx context.Context) (done bool, err error) {
 	s.Items = map[entry.ID]*cache.Item{} // remembers the superiors of the entries
 	in := 0
 	sel := table.Select{Families: state.WholeEntry, MaxCells: state.MaxColumns}
+	without := s.Catalog.Cache.Without(w.d.needs, nil)
+	without.Narrow(&sel)
 	for row, err := range s.Reader.Scan(ctx, s.Partition.Master, w.rows(), sel) {
 		if err != nil {
 			return false, err
 		}
 		w.look()
-		match, err := w.offer(ctx, &s, row)
+		match, err := w.offer(ctx, &s, row, without)
 		if err != nil {
 			return false, err
 		}
@@ -142,13 +144,13 @@ func (w *wholeView) scan(ctx context.Context) (done bool, err error) {
 }
 
 // offer adds the parts of an entry, given its row in the table master, if the entry is in the
-// view. It reports whether the entry is in the view.
-func (w *wholeView) offer(ctx context.Context, s *state.Snapshot, row table.Row) (in bool, err error) {
+// view. The row was read without some attributes. It reports whether the entry is in the view.
+func (w *wholeView) offer(ctx context.Context, s *state.Snapshot, row table.Row, without *cache.Large) (in bool, err error) {
 	id := entry.ID(row.Key)
 	if id == catalog.SubschemaID {
 		return false, nil
 	}
-	item, err := s.Decode(ctx, id, row)
+	item, err := s.Decode(ctx, id, row, without)
 	if err != nil || item == nil {
 		return false, err
 	}

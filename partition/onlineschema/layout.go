@@ -39,7 +39,7 @@ func (v Survey) Layout() catalog.Layout {
 func SurveyIndex(ctx context.Context, s *state.Snapshot, x *catalog.Indexed) (v Survey, err error) {
 	var value []byte
 	n := int64(0)
-	for c, err := range x.InOrder(ctx, s.Reader, false, nil) {
+	for c, err := range x.InOrder(ctx, s.Reader, false, nil, 0) {
 		if err != nil {
 			return v, err
 		}

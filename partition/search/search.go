@@ -43,7 +43,7 @@ type Query struct {
 	Lend bool
 	// Only, if set, lists the attribute types whose values the caller needs. For an entry
 	// with very many values, the search reads only the values of these types. It reads
-	// other entries whole.
+	// other entries whole, except for large values.
 	Only []*schema.AttributeType
 	// After, if set, is the position of a result of the same query at the same revision. The
 	// search continues behind that result.
@@ -144,6 +144,7 @@ type finder struct {
 	secrets [][]entry.Attribute // secret attributes of the batch, if the search needs them
 	ids     [][]byte
 	bytes   []byte // memory of the batch's positions
+	row     []byte // memory of a candidate's position
 	size    int    // number of candidates at which the batch is looked up
 	tested  int    // number of entries examined
 	found   int
@@ -151,6 +152,7 @@ type finder struct {
 	walking bool                  // the search walks the subtree, perhaps instead of running the access
 	whole   bool                  // the search scans the whole table, although the base is no naming context
 	below   catalog.Count         // about how many entries are below the base, if that is known
+	columns *inColumns            // the search takes the candidates from columns; nil: it does not
 	byID    bool                  // the search takes the candidates from the journal, in the order of ids
 	changed *changed              // these candidates; with byID, nil means all entries
 	inner   map[entry.ID]struct{} // ids of the entries that have children; nil: unknown
@@ -195,7 +197,7 @@ func (f *finder) release() {
 	clear(f.secrets[:cap(f.secrets)])
 	f.asked.clear()
 	f.lent.clear()
-	*f = finder{batch: f.batch[:0], items: f.items[:0], secrets: f.secrets[:0], ids: f.ids[:0], bytes: f.bytes[:0], asked: f.asked, lent: f.lent}
+	*f = finder{batch: f.batch[:0], items: f.items[:0], secrets: f.secrets[:0], ids: f.ids[:0], bytes: f.bytes[:0], row: f.row[:0], asked: f.asked, lent: f.lent}
 	finders.Put(f)
 }
 
@@ -205,6 +207,8 @@ func (f *finder) addTo(c *Cost) {
 	switch {
 	case f.changed != nil:
 		c.Indexes = append(c.Indexes, plan.Use{Attribute: f.changed.test.Types[0].Name(), Kind: "journal"})
+	case f.columns != nil:
+		c.Indexes = f.columns.uses(c.Indexes)
 	case f.access != nil && !f.walking && !f.byID:
 		c.Indexes = f.access.Indexes(c.Indexes)
 	case f.q.Scope != op.BaseObject:
@@ -218,6 +222,8 @@ func (f *finder) run(ctx context.Context) {
 		f.base(ctx)
 	case f.plan(ctx):
 		f.candidates(ctx)
+	case f.columns != nil:
+		f.columns.take(ctx)
 	case f.byID:
 		f.takeByID(ctx)
 	case f.q.Scope == op.SingleLevel:
@@ -228,7 +234,7 @@ func (f *finder) run(ctx context.Context) {
 }
 
 // plan builds the access. It returns false if the search does not run the access, but takes its
-// candidates from the journal, or scans or walks the entries in scope.
+// candidates from columns or the journal, or scans or walks the entries in scope.
 func (f *finder) plan(ctx context.Context) bool {
 	ctx, s := span.Start(ctx, "plan")
 	defer s.End()
@@ -237,6 +243,9 @@ func (f *finder) plan(ctx context.Context) bool {
 	}
 	f.access = plan.Build(f.q.Filter, f.s.Catalog, f.lists)
 	f.byID = f.prefersJournal(ctx)
+	if !f.byID && f.prefersColumns(ctx) {
+		return false
+	}
 	f.walking = f.access != nil && !f.byID && f.prefersWalk(ctx)
 	return f.access != nil && !f.byID && !f.walking
 }
@@ -262,9 +271,31 @@ func (f *finder) base(ctx context.Context) {
 	f.flush(ctx)
 }
 
-// candidates runs the access and offers the candidates in scope.
+// candidates runs the access and offers the candidates in scope. For a list in memory, it does so
+// without an iterator, which allocates.
 func (f *finder) candidates(ctx context.Context) {
 	f.listed()
+	if len(f.q.After) > 0 {
+		f.runAccess(ctx)
+		return
+	}
+	set, row, maybe := plan.Known(ctx, f.s.Reader, f.access, f.row[:0])
+	f.row = row
+	if set == nil {
+		f.runAccess(ctx)
+		return
+	}
+	for i := range set.Len() {
+		id := set.ID(i)
+		f.row = append(f.row[:len(row)], id[:]...)
+		if !f.consider(ctx, index.Candidate{ID: id, Parent: set.Parent(i), Maybe: maybe, Position: f.row}, nil) {
+			return
+		}
+	}
+	f.flush(ctx)
+}
+
+func (f *finder) runAccess(ctx context.Context) {
 	for c, err := range f.access.Run(ctx, f.s.Reader, f.q.After) {
 		if !f.consider(ctx, c, err) {
 			return
@@ -311,7 +342,7 @@ func (f *finder) narrow(ctx context.Context) error {
 			}
 		}
 		if len(parents) > 1 {
-			if err := f.s.ReadItems(ctx, parents); err != nil {
+			if err := f.s.ReadItems(ctx, parents, noTypes); err != nil {
 				return err
 			}
 		}
@@ -371,6 +402,8 @@ func (f *finder) offer(ctx context.Context, c index.Candidate) bool {
 		f.bytes = append(f.bytes, scanMark)
 	case f.byID:
 		f.bytes = append(f.bytes, journalMark)
+	case f.columns != nil:
+		f.bytes = append(f.bytes, columnMark)
 	}
 	f.bytes = append(f.bytes, c.Position...)
 	c.Position = f.bytes[at:len(f.bytes):len(f.bytes)]
@@ -432,6 +465,9 @@ func (f *finder) announce(ctx context.Context) error {
 	return f.q.Ahead(ctx, names)
 }
 
+// noTypes are the types for callers that need only the place of an entry.
+var noTypes = []*schema.AttributeType{}
+
 // onlySecrets contains the family of secret attributes.
 var onlySecrets = []table.Family{master.Secrets}
 
@@ -444,9 +480,14 @@ func (f *finder) lookUp(ctx context.Context) error {
 	if secrets {
 		sel = table.Select{Families: onlySecrets, MaxCells: state.MaxColumnsWithSecrets}
 	}
+	without := f.s.Catalog.Cache.Without(f.q.Only, f.q.Filter)
+	without.Narrow(&sel)
 	for i := range f.batch {
 		id := f.batch[i].ID
 		it := f.s.Current(id)
+		if it != nil && it.Omits().ConcernsQuery(f.q.Only, f.q.Filter) {
+			it = nil
+		}
 		f.items = append(f.items, it)
 		if secrets {
 			f.secrets = append(f.secrets, state.CurrentSecrets(f.s, id, it))
@@ -472,9 +513,9 @@ func (f *finder) lookUp(ctx context.Context) error {
 			continue
 		}
 		if id := f.batch[i].ID; secrets {
-			f.items[i], f.secrets[i], err = state.DecodeWithSecrets(ctx, f.s, id, f.items[i], rows[0])
+			f.items[i], f.secrets[i], err = state.DecodeWithSecrets(ctx, f.s, id, f.items[i], rows[0], without)
 		} else {
-			f.items[i], err = f.s.Decode(ctx, id, rows[0])
+			f.items[i], err = f.s.Decode(ctx, id, rows[0], without)
 		}
 		if err != nil {
 			return err
@@ -625,7 +666,7 @@ func (f *finder) matches(ctx context.Context, id entry.ID, it *cache.Item, secre
 	case !it.Wide() && !filter.NeedsValues(asked):
 		e = f.unpack(id, it)
 	case !it.Wide():
-		e, err = f.s.EntryOf(ctx, id, it, false, nil)
+		e, err = f.s.EntryOf(ctx, id, it, false, f.q.Only)
 		f.matched = e
 	default:
 		if asked, err = f.lookUpValues(ctx, id); err != nil {
@@ -758,7 +799,7 @@ func (f *finder) ofChildren(ctx context.Context, t *schema.AttributeType, id ent
 		n, err := f.countChildren(ctx, id, math.MaxInt)
 		return strconv.AppendInt(nil, int64(n), 10), err
 	case f.s.Catalog.NumAllSubordinates:
-		n, err := CountBelow(ctx, f.s, id, f.q.Children, []*schema.AttributeType{}, f.q.Most)
+		n, err := CountBelow(ctx, f.s, id, f.q.Children, noTypes, f.q.Most)
 		return strconv.AppendInt(nil, int64(n), 10), err
 	}
 	n, err := f.countChildren(ctx, id, 1)
@@ -778,7 +819,7 @@ func (f *finder) countChildren(ctx context.Context, id entry.ID, most int) (n in
 		}
 		return n, err
 	}
-	q := Query{Base: id, Scope: op.SingleLevel, Filter: f.q.Children, Only: []*schema.AttributeType{}}
+	q := Query{Base: id, Scope: op.SingleLevel, Filter: f.q.Children, Only: noTypes}
 	for _, err := range Search(ctx, f.s, q) {
 		if n++; err != nil || n == most {
 			return n, err
@@ -827,9 +868,10 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 		failed = err
 		return err == nil
 	})
-	f.plan(ctx)
 	if run {
 		f.run(ctx)
+	} else {
+		f.plan(ctx)
 	}
 	var b strings.Builder
 	switch {
@@ -837,6 +879,8 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 		b.WriteString("the base entry\n")
 	case f.changed != nil:
 		f.changed.describe(&b, f.access)
+	case f.columns != nil:
+		f.columns.describe(&b)
 	case f.walking && f.access != nil:
 		b.WriteString("walk of the subtree, which is shorter than\n")
 		f.access.Describe(&b, 1, false)

@@ -255,7 +255,7 @@ func searchPart(ctx context.Context, s *state.Snapshot, q Query, part byte, afte
 		return more
 	}
 	f.only = func(e *entry.Entry, position []byte) bool { return q.Order.stands(e, position) }
-	for c, err := range orderedBy(s, q.Order).InOrder(ctx, s.Reader, q.Order.Reverse, after) {
+	for c, err := range orderedBy(s, q.Order).InOrder(ctx, s.Reader, q.Order.Reverse, after, largeBatch) {
 		c.Maybe = true
 		if !f.consider(ctx, c, err) {
 			return more

@@ -39,7 +39,7 @@ func warmEntries(ctx context.Context, s *state.Snapshot) (n int, err error) {
 			return n, err
 		}
 		id := entry.ID(row.Key)
-		i, _, err := state.DecodeWithSecrets(ctx, s, id, nil, row)
+		i, _, err := state.DecodeWithSecrets(ctx, s, id, nil, row, nil)
 		if err != nil {
 			return n, err
 		}

@@ -65,8 +65,11 @@ func (s *Snapshot) remember(id entry.ID, i *cache.Item) {
 const readTogether = 128
 
 // ReadItems reads entries in few round trips, so that Item finds them in memory. It reads at most
-// as many entries as Items may remember. The snapshot must use the caches or have Items.
-func (s *Snapshot) ReadItems(ctx context.Context, ids []entry.ID) error {
+// as many entries as Items may remember. The snapshot must use the caches or have Items. The caller needs
+// the values of the types only.
+func (s *Snapshot) ReadItems(ctx context.Context, ids []entry.ID, types []*schema.AttributeType) error {
+	without, sel := s.Catalog.Cache.Without(types, nil), selectItem
+	without.Narrow(&sel)
 	var missing []entry.ID
 	for _, id := range ids {
 		if _, ok := s.Items[id]; !ok && s.Current(id) == nil {
@@ -80,12 +83,12 @@ func (s *Snapshot) ReadItems(ctx context.Context, ids []entry.ID) error {
 		for i, id := range some {
 			keys[i] = master.Row(id)
 		}
-		rows, err := s.Reader.GetMany(ctx, s.Partition.Master, keys, selectItem)
+		rows, err := s.Reader.GetMany(ctx, s.Partition.Master, keys, sel)
 		if err != nil {
 			return err
 		}
 		for i, id := range some {
-			item, err := s.Decode(ctx, id, rows[i])
+			item, err := s.Decode(ctx, id, rows[i], without)
 			if err != nil {
 				return err
 			}
@@ -106,11 +109,16 @@ func (s *Snapshot) item(ctx context.Context, id entry.ID) (*cache.Item, error) {
 			}
 		}
 	}
+	return readItem(ctx, s, id)
+}
+
+// readItem reads the item of an entry, with all attributes unless the entry is wide.
+func readItem(ctx context.Context, s *Snapshot, id entry.ID) (*cache.Item, error) {
 	row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), selectItem)
 	if err != nil {
 		return nil, err
 	}
-	return s.Decode(ctx, id, row)
+	return s.Decode(ctx, id, row, nil)
 }
 
 // Current returns the cached item of an entry, or nil if there is none or it is not
@@ -124,9 +132,10 @@ func (s *Snapshot) Current(id entry.ID) *cache.Item {
 	return nil
 }
 
-// Decode decodes a master row into an item. It caches the item if the snapshot fills caches.
-// It returns nil if the row does not contain an entry.
-func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cache.Item, error) {
+// Decode decodes a master row into an item. The row was read without some attributes, if the argument
+// without is not nil. Decode caches the item if the snapshot fills caches. It returns nil if the row does not
+// contain an entry.
+func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row, without *cache.Large) (*cache.Item, error) {
 	if len(row.Cells) >= MaxColumns {
 		return s.wideItem(ctx, id)
 	}
@@ -140,7 +149,7 @@ func (s *Snapshot) Decode(ctx context.Context, id entry.ID, row table.Row) (*cac
 	}
 	attributes = withID(s.Catalog, id, attributes)
 	node.Order.Arrange(attributes)
-	i := s.Catalog.Cache.NewItem(s.At.Ordinal(), node, attributes)
+	i := s.Catalog.Cache.NewItem(s.At.Ordinal(), node, attributes, without)
 	s.keep(id, i)
 	return i, nil
 }
@@ -393,10 +402,20 @@ func (s *Snapshot) Some(ctx context.Context, id entry.ID, types []*schema.Attrib
 }
 
 // EntryOf returns the entry of an item. If the entry is wide, EntryOf reads its attributes or,
-// if types is not nil, only attributes of these types. If secrets is set, EntryOf also reads
-// the secret attributes.
+// if types is not nil, only attributes of these types. If the item omits such attributes, EntryOf reads
+// the entry whole. If secrets is set, EntryOf also reads the secret attributes.
 func (s *Snapshot) EntryOf(ctx context.Context, id entry.ID, i *cache.Item, secrets bool, types []*schema.AttributeType) (*entry.Entry, error) {
 	var e *entry.Entry
+	if i.Omits().Concerns(types) {
+		var err error
+		if i, err = readItem(ctx, s, id); err != nil {
+			return nil, err
+		}
+		if i == nil {
+			return nil, table.ErrCorrupt
+		}
+		s.remember(id, i)
+	}
 	switch {
 	case i.Wide():
 		var err error
@@ -524,7 +543,7 @@ func (s *Snapshot) Compare(ctx context.Context, id entry.ID, description string,
 // attribute does not exist, or if the value has bad syntax. It normalises the value only if the
 // entry has the attribute.
 func (s *Snapshot) Holds(ctx context.Context, id entry.ID, i *cache.Item, t *schema.AttributeType, name *dn.Name) (bool, error) {
-	if !i.Wide() && !i.HasType(t) {
+	if !i.Wide() && i.Omits() == nil && !i.HasType(t) {
 		return false, nil
 	}
 	key, err := t.Equality.NameAssertion(name)
@@ -551,7 +570,7 @@ func (a assertion) test(ctx context.Context, s *Snapshot) (has, held bool, err e
 		own, err := a.typ.Equality.Key([]byte(a.id.String()))
 		return true, bytes.Equal(own, a.key), err
 	}
-	if a.item.Wide() {
+	if a.item.Wide() || a.item.Omits().Concerns([]*schema.AttributeType{a.typ}) {
 		return a.testWide(ctx, s)
 	}
 	hash := cache.HashKey(a.key)

@@ -19,9 +19,9 @@ const MaxColumnsWithSecrets = 2 * MaxColumns
 
 // DecodeWithSecrets decodes a master row of which secrets were read too, up to
 // MaxColumnsWithSecrets cells. The parameter i is the current item of the entry, or nil if the row
-// contains WholeEntry. It returns the item, or nil if there is no such entry, and the secret
-// attributes, which are not nil.
-func DecodeWithSecrets(ctx context.Context, s *Snapshot, id entry.ID, i *cache.Item, row table.Row) (_ *cache.Item, hidden []entry.Attribute, err error) {
+// contains WholeEntry, without some attributes if the argument without is not nil. It returns the item, or nil
+// if there is no such entry, and the secret attributes, which are not nil.
+func DecodeWithSecrets(ctx context.Context, s *Snapshot, id entry.ID, i *cache.Item, row table.Row, without *cache.Large) (_ *cache.Item, hidden []entry.Attribute, err error) {
 	if len(row.Cells) >= MaxColumnsWithSecrets { // some cells are missing
 		if i, err = s.item(ctx, id); err == nil {
 			hidden, err = s.Secrets(ctx, id)
@@ -30,7 +30,7 @@ func DecodeWithSecrets(ctx context.Context, s *Snapshot, id entry.ID, i *cache.I
 	}
 	if i == nil {
 		rest := slices.Concat(row.Family(master.UpAttributes), row.Family(master.TreeInfo))
-		if i, err = s.Decode(ctx, id, table.Row{Key: row.Key, Cells: rest}); err != nil || i == nil {
+		if i, err = s.Decode(ctx, id, table.Row{Key: row.Key, Cells: rest}, without); err != nil || i == nil {
 			return i, hidden, err
 		}
 	}

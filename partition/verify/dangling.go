@@ -32,7 +32,7 @@ type DanglingValue struct {
 func Dangling(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, after []byte) iter.Seq2[*DanglingValue, error] {
 	return func(yield func(*DanglingValue, error) bool) {
 		f := danglingFinder{s: s, x: x, known: map[string]entry.ID{}}
-		err := inBatches(x.InOrder(ctx, s.Reader, false, after), cloneCandidate, func(batch []index.Candidate) error {
+		err := inBatches(x.InOrder(ctx, s.Reader, false, after, 0), cloneCandidate, func(batch []index.Candidate) error {
 			keys, err := f.keys(ctx, batch)
 			if err != nil {
 				return err

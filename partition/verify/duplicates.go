@@ -16,7 +16,7 @@ import (
 // have. It looks for the place only of entries that share a value with another one.
 func Duplicates(ctx context.Context, s *state.Snapshot, x *catalog.Indexed, base entry.ID, found func(a, b entry.ID) error) (n int, err error) {
 	d := duplicates{found: found, within: func(c *index.Candidate) (bool, error) { return s.Within(ctx, c.ID, c.Parent, base) }}
-	for c, err := range x.InOrder(ctx, s.Reader, false, nil) {
+	for c, err := range x.InOrder(ctx, s.Reader, false, nil, 0) {
 		if err == nil {
 			err = d.test(&c)
 		}

@@ -21,7 +21,7 @@ func (tx *Tx) before(id entry.ID) *cache.Item {
 	if tx.Partition.DB.Shared() && !tx.Partition.Recent.Wanted() || tx.At.InBranch() {
 		return nil
 	}
-	if i := tx.Current(id); i != nil && !i.Wide() {
+	if i := tx.Current(id); i != nil && !i.Wide() && i.Omits() == nil {
 		return i
 	}
 	return nil
@@ -151,7 +151,7 @@ func itemAfter(tx *Tx, m *modified, asOf uint64) *cache.Item {
 	as := m.after.Attributes
 	slices.SortFunc(as, func(a, b entry.Attribute) int { return compareColumns(tx.Catalog.EntryUUID, a, b) })
 	m.before.Node.Order.Arrange(as)
-	return tx.Catalog.Cache.NewItem(asOf, m.before.Node, as)
+	return tx.Catalog.Cache.NewItem(asOf, m.before.Node, as, nil)
 }
 
 // compareColumns compares attributes by their places in a row of the table master. The entryUUID, which has no

@@ -39,7 +39,7 @@ func (s *Store) master(ctx context.Context, op string, name string, f func(conte
 	// The Close of an admin client panics, so only its connections are closed.
 	lines := lines{dialer: c.dialer}
 	defer lines.close()
-	err := f(limited, gohbase.NewAdminClient(c.target.zk(), append(c.options(), gohbase.RegionDialer(lines.dial))...))
+	err := f(limited, gohbase.NewAdminClient(strings.Join(c.numbers(), ","), append(c.options(), gohbase.RegionDialer(lines.dial))...))
 	switch {
 	case err == nil:
 		return nil

@@ -2,6 +2,7 @@ package hbase
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/tsuna/gohbase/hrpc"
 	"github.com/tsuna/gohbase/pb"
@@ -194,25 +195,29 @@ func cursor(resp *pb.ScanResponse) []byte {
 	return field(msg, 1)
 }
 
-// field returns a length-delimited field of an encoded message.
+// field returns the first length-delimited field of an encoded message with a number, or nil.
 func field(b []byte, want protowire.Number) []byte {
-	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return nil
-		}
-		b = b[n:]
-		if num == want && typ == protowire.BytesType {
-			v, n := protowire.ConsumeBytes(b)
-			if n < 0 {
-				return nil
-			}
-			return v
-		}
-		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
-			return nil
-		}
-		b = b[n:]
+	for v := range fields(b, want) {
+		return v
 	}
 	return nil
+}
+
+// fields returns the length-delimited fields of an encoded message with a number.
+func fields(b []byte, want protowire.Number) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(b) > 0 {
+			num, typ, n := protowire.ConsumeField(b)
+			if n < 0 {
+				return
+			}
+			if num == want && typ == protowire.BytesType {
+				_, _, tag := protowire.ConsumeTag(b)
+				if v, _ := protowire.ConsumeBytes(b[tag:n]); !yield(v) {
+					return
+				}
+			}
+			b = b[n:]
+		}
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -77,7 +75,7 @@ func (s *Store) Reclaim(ctx context.Context, now bool) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return s.eachRegion(ctx, names, func(ctx context.Context, a *admin, r hrpc.RegionInfo) error {
+	return s.eachRegion(ctx, names, func(ctx context.Context, a admin, r hrpc.RegionInfo) error {
 		if err := a.flush(ctx, r); err != nil {
 			return err
 		}
@@ -98,18 +96,18 @@ func (s *Store) Purge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.eachRegion(ctx, names, func(ctx context.Context, a *admin, r hrpc.RegionInfo) error { return a.flush(ctx, r) })
+	err = s.eachRegion(ctx, names, func(ctx context.Context, a admin, r hrpc.RegionInfo) error { return a.flush(ctx, r) })
 	if err != nil {
 		return err
 	}
-	if err := s.eachServer(ctx, names, func(ctx context.Context, a *admin) error { return a.rollLog(ctx) }); err != nil {
+	if err := s.eachServer(ctx, names, func(ctx context.Context, a admin) error { return a.rollLog(ctx) }); err != nil {
 		return err
 	}
-	err = s.eachRegion(ctx, names, func(ctx context.Context, a *admin, r hrpc.RegionInfo) error { return a.compact(ctx, r) })
+	err = s.eachRegion(ctx, names, func(ctx context.Context, a admin, r hrpc.RegionInfo) error { return a.compact(ctx, r) })
 	if err != nil {
 		return err
 	}
-	return s.eachRegion(ctx, names, func(ctx context.Context, a *admin, r hrpc.RegionInfo) error { return a.compacted(ctx, r) })
+	return s.eachRegion(ctx, names, func(ctx context.Context, a admin, r hrpc.RegionInfo) error { return a.compacted(ctx, r) })
 }
 
 // A place is a region and the server that serves it.
@@ -171,10 +169,10 @@ const regionsAtOnce = 8
 // a time. After an error, it looks up the regions again and calls the function for those
 // regions for which the function has not succeeded yet. It returns the error after moveTries
 // further attempts, or if ctx has ended.
-func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.Context, *admin, hrpc.RegionInfo) error) error {
+func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.Context, admin, hrpc.RegionInfo) error) error {
 	var done sync.Map // the keys are names of regions
 	for try := 0; ; try++ {
-		err := s.eachServerPlaces(ctx, names, func(ctx context.Context, a *admin, ps []place) error {
+		err := s.eachServerPlaces(ctx, names, func(ctx context.Context, a admin, ps []place) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.SetLimit(regionsAtOnce)
 			for _, p := range ps {
@@ -204,11 +202,11 @@ func (s *Store) eachRegion(ctx context.Context, names []string, do func(context.
 }
 
 // eachServer calls the function do for each server that serves regions of the named tables.
-func (s *Store) eachServer(ctx context.Context, names []string, do func(context.Context, *admin) error) error {
-	return s.eachServerPlaces(ctx, names, func(ctx context.Context, a *admin, _ []place) error { return do(ctx, a) })
+func (s *Store) eachServer(ctx context.Context, names []string, do func(context.Context, admin) error) error {
+	return s.eachServerPlaces(ctx, names, func(ctx context.Context, a admin, _ []place) error { return do(ctx, a) })
 }
 
-func (s *Store) eachServerPlaces(ctx context.Context, names []string, do func(context.Context, *admin, []place) error) error {
+func (s *Store) eachServerPlaces(ctx context.Context, names []string, do func(context.Context, admin, []place) error) error {
 	servers := map[string][]place{}
 	for _, name := range names {
 		all, err := s.places(ctx, name)
@@ -233,59 +231,18 @@ func (s *Store) eachServerPlaces(ctx context.Context, names []string, do func(co
 }
 
 // An admin is a connection to a region server's AdminService.
-type admin struct {
-	line    hrpc.RegionClient
-	timeout time.Duration
-}
+type admin struct{ *service }
 
 // The time limit for calls of the AdminService is flushPatience times the limit for other
 // calls, because calls of the AdminService flush memory.
 const flushPatience = 12
 
-func (s *Store) admin(ctx context.Context, server string) (*admin, error) {
-	timeout := flushPatience * s.conn.timeout
-	a := &admin{timeout: timeout, line: region.NewClient(server, "AdminService", &region.RegionClientOptions{
-		QueueSize: 1, EffectiveUser: s.conn.user, ReadTimeout: timeout,
-		Logger: slog.New(debugOnly{s.conn.log.Handler()}),
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return s.conn.dialer.Dial(ctx, network, addr, func(net.Conn) {})
-		},
-	})}
-	ctx, cancel := context.WithTimeout(ctx, s.conn.timeout)
-	defer cancel()
-	if err := a.line.Dial(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %w", table.ErrUnavailable, err)
+func (s *Store) admin(ctx context.Context, server string) (admin, error) {
+	v, err := s.conn.service(ctx, server, "AdminService", flushPatience*s.conn.timeout)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", table.ErrUnavailable, err)
 	}
-	return a, nil
-}
-
-// An adminCall is a call of the AdminService. It overrides the methods that return the
-// name and the messages. The embedded call provides all other methods.
-type adminCall struct {
-	*hrpc.GetProcedureState
-	name              string
-	request, response proto.Message
-}
-
-func (c *adminCall) Name() string               { return c.name }
-func (c *adminCall) Description() string        { return c.name }
-func (c *adminCall) ToProto() proto.Message     { return c.request }
-func (c *adminCall) NewResponse() proto.Message { return c.response }
-
-func (a *admin) call(ctx context.Context, name string, request, response proto.Message) (proto.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	c := &adminCall{hrpc.NewGetProcedureState(ctx, 0), name, request, response}
-	a.line.QueueRPC(c)
-	select {
-	case r := <-c.ResultChan():
-		if r.Error != nil {
-			return nil, fmt.Errorf("%s: %w", name, r.Error)
-		}
-		return r.Msg, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%s: %w", name, context.Cause(ctx))
-	}
+	return admin{v}, err
 }
 
 func named(r hrpc.RegionInfo) *pb.RegionSpecifier {
@@ -295,19 +252,19 @@ func named(r hrpc.RegionInfo) *pb.RegionSpecifier {
 // flush flushes a region's memory. gohbase does not have the messages for this call. A
 // CompactRegionRequest that contains only the region is encoded like a
 // FlushRegionRequest, and the answer is not needed.
-func (a *admin) flush(ctx context.Context, r hrpc.RegionInfo) error {
+func (a admin) flush(ctx context.Context, r hrpc.RegionInfo) error {
 	_, err := a.call(ctx, "FlushRegion", &pb.CompactRegionRequest{Region: named(r)}, &pb.CompactRegionResponse{})
 	return err
 }
 
 // rollLog makes the server begin a new log. The request is an empty message.
-func (a *admin) rollLog(ctx context.Context) error {
+func (a admin) rollLog(ctx context.Context) error {
 	_, err := a.call(ctx, "RollWALWriter", &pb.CompactRegionResponse{}, &pb.CompactRegionResponse{})
 	return err
 }
 
 // compact requests a major compaction of a region.
-func (a *admin) compact(ctx context.Context, r hrpc.RegionInfo) error {
+func (a admin) compact(ctx context.Context, r hrpc.RegionInfo) error {
 	_, err := a.call(ctx, "CompactRegion", &pb.CompactRegionRequest{Region: named(r), Major: proto.Bool(true)}, &pb.CompactRegionResponse{})
 	return err
 }
@@ -318,7 +275,7 @@ const (
 )
 
 // compacted waits until no compaction of a region is running.
-func (a *admin) compacted(ctx context.Context, r hrpc.RegionInfo) error {
+func (a admin) compacted(ctx context.Context, r hrpc.RegionInfo) error {
 	for quiet := 0; quiet < compactionQuiet; {
 		m, err := a.call(ctx, "GetRegionInfo", &pb.GetRegionInfoRequest{Region: named(r), CompactionState: proto.Bool(true)}, &pb.GetRegionInfoResponse{})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,9 @@ type conn struct {
 	timeout time.Duration
 	log     *slog.Logger
 	dialer  *alltime.Dialer
-	zkDial  func(ctx context.Context, network, addr string) (net.Conn, error) // nil without TLS to ZooKeeper
+
+	tlsZooKeeper bool
+	zkLogin      *krb.Login // nil without Kerberos to ZooKeeper
 
 	client   atomic.Pointer[client]
 	watching atomic.Bool     // a goroutine waits until the cluster answers
@@ -44,33 +47,40 @@ type client struct {
 
 // dial waits until the cluster answers, and returns a conn with a client.
 func dial(ctx context.Context, t Target, o Options) (*conn, error) {
-	dialer, user := &alltime.Dialer{TLS: o.TLS}, t.User
-	if o.Kerberos != nil {
-		login, err := krb.New(*o.Kerberos)
-		if err != nil {
-			return nil, fmt.Errorf("hbase: kerberos: %w", err)
-		}
-		// HBase compares the user of a connection with the whole name of its ticket.
-		dialer.Kerberos, user = login, login.Principal()
+	c := &conn{target: t, user: t.User, timeout: o.Timeout, log: o.Log, dialer: &alltime.Dialer{TLS: o.TLS}, tlsZooKeeper: o.TLSZooKeeper}
+	if err := c.login(&o); err != nil {
+		return nil, fmt.Errorf("hbase: kerberos: %w", err)
 	}
-	life, end := context.WithCancel(context.Background())
-	c := &conn{target: t, user: user, timeout: o.Timeout, log: o.Log, dialer: dialer, life: life, end: end}
-	if o.TLSZooKeeper {
-		c.zkDial = c.dialZooKeeper
-	}
+	c.life, c.end = context.WithCancel(context.Background())
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if err := c.await(ctx); err != nil {
-		end()
+		c.end()
 		return nil, err
 	}
 	cl, err := c.newClient()
 	if err != nil {
-		end()
+		c.end()
 		return nil, err
 	}
 	c.client.Store(cl)
 	return c, nil
+}
+
+// login prepares Kerberos.
+func (c *conn) login(o *Options) (err error) {
+	if o.Kerberos == nil {
+		return nil
+	}
+	if c.dialer.Kerberos, err = krb.New(*o.Kerberos); err != nil {
+		return err
+	}
+	// HBase compares the user of a connection with the whole name of its ticket.
+	c.user = c.dialer.Kerberos.Principal()
+	if o.KerberosZooKeeper != "" {
+		c.zkLogin, err = krb.New(o.Kerberos.ForZooKeeper(o.KerberosZooKeeper))
+	}
+	return err
 }
 
 // await probes the cluster until it answers or ctx ends.
@@ -96,7 +106,7 @@ func (c *conn) await(ctx context.Context) error {
 
 func (c *conn) options() []gohbase.Option {
 	return []gohbase.Option{
-		gohbase.ZooKeeperDialer(c.zkDial),
+		gohbase.ZooKeeperDialer(c.dialZooKeeper(func(error) {})),
 		gohbase.ZookeeperRoot(c.target.Root),
 		gohbase.ZookeeperTimeout(max(c.timeout, time.Second)),
 		gohbase.EffectiveUser(c.user),
@@ -112,7 +122,7 @@ func (c *conn) options() []gohbase.Option {
 
 func (c *conn) newClient() (*client, error) {
 	cl := &client{lines: lines{dialer: c.dialer}}
-	cl.Client = gohbase.NewClient(c.target.zk(), append(c.options(), gohbase.RegionDialer(cl.lines.dial))...)
+	cl.Client = gohbase.NewClient(strings.Join(c.numbers(), ","), append(c.options(), gohbase.RegionDialer(cl.lines.dial))...)
 	raw, ok := cl.Client.(gohbase.RPCClient)
 	if !ok {
 		return nil, fmt.Errorf("hbase: this gohbase has no raw calls")

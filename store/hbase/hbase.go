@@ -2,8 +2,10 @@
 // HBase cluster, which it accesses with gohbase. A store has a URL,
 //
 //	hbase://ZK1,ZK2:2181/PREFIX[?zkroot=/hbase&user=ldapd]
+//	hbase+rpc://HOST1,HOST2:16020/PREFIX[?user=ldapd]
 //
-// and each table of the store is the HBase table PREFIX_name.
+// which names servers of ZooKeeper, or masters and region servers with HBase's RPC connection registry, and
+// each table of the store is the HBase table PREFIX_name.
 //
 // # On disk
 //
@@ -80,6 +82,9 @@ type Options struct {
 	TLSZooKeeper bool
 	// Kerberos authenticates this side and HBase to each other. If it is nil, the user of the URL is a claim.
 	Kerberos *Kerberos
+	// KerberosZooKeeper is the principal of ZooKeeper's servers, such as zookeeper/_HOST. If it is empty, there is no Kerberos
+	// to ZooKeeper.
+	KerberosZooKeeper string
 	// Seal encrypts the values of some cells. If it is nil, none is sealed, and sealed ones cannot be read.
 	Seal *Seal
 	// Log receives a message when the cluster stops answering and when it answers again.

@@ -56,6 +56,9 @@ func TestConformance(t *testing.T) {
 		t.Skip("needs an HBase")
 	}
 	url := hbase.Scheme + hbasetest.Start(t) + "/" + hbasetest.Prefix(t)
+	if os.Getenv(hbasetest.QuorumEnv) == "" { // other tests find HBase by ZooKeeper
+		url = hbase.RPCScheme + hbasetest.Shared(t).Servers() + "/" + hbasetest.Prefix(t)
+	}
 	conformance.Run(t, func(t *testing.T) table.Store {
 		s, err := hbase.Open(t.Context(), url, hbase.Options{})
 		if err != nil {

@@ -69,8 +69,8 @@ func operations(ctx context.Context, s table.Store) map[string]func() error {
 	}
 }
 
-// TestOutage pauses and kills the HBase server of an open store, and starts it again. During
-// the outage, operations must fail in time. Afterwards they must succeed again.
+// TestOutage pauses and kills the HBase server of open stores, one of which finds it by the RPC connection registry, and starts
+// it again. During the outage, operations must fail in time. Afterwards they must succeed again.
 func TestOutage(t *testing.T) {
 	if os.Getenv(hbasetest.QuorumEnv) != "" {
 		t.Skip("the HBase that was given is not ours to kill")
@@ -85,6 +85,13 @@ func TestOutage(t *testing.T) {
 	create(t, s, data, heads)
 	ops := operations(t.Context(), s)
 	mustAll(t, ops)
+	byRPC, err := hbase.Open(t.Context(), strings.Replace(s.String(), hbase.Scheme+i.Quorum(), hbase.RPCScheme+i.Servers(), 1), hbase.Options{Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer byRPC.Close()
+	rpcOps := operations(t.Context(), byRPC)
+	mustAll(t, rpcOps)
 
 	t.Run("paused", func(t *testing.T) {
 		if err := i.Pause(); err != nil {
@@ -107,6 +114,7 @@ func TestOutage(t *testing.T) {
 			t.Error("a killed HBase answers")
 		}
 		mustFail(t, ops, timeout)
+		mustFail(t, rpcOps, timeout)
 		time.Sleep(2 * timeout) // the client's pauses grow in this time
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
@@ -114,6 +122,7 @@ func TestOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustRecover(t, ops, 10*time.Second)
+		mustRecover(t, rpcOps, 10*time.Second)
 	})
 	s.Close()
 	for name, op := range ops {

@@ -2,126 +2,70 @@ package hbase
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
-	"path"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/tsuna/gohbase/pb"
+	"github.com/tsuna/gohbase/region"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
 )
 
 // probe looks the cluster up as a client does, but without gohbase. It returns nil if
-// three conditions are met: ZooKeeper answers, ZooKeeper has the address of hbase:meta,
-// and the region server at that address accepts connections. Otherwise the error states
+// three conditions are met: ZooKeeper or the RPC connection registry answers, it has the address of hbase:meta,
+// and the region server at that address answers. Otherwise the error states
 // which condition is not met. gohbase itself would retry in the background without giving
 // a reason.
 func (c *conn) probe(ctx context.Context) error {
-	t := c.target
-	node := path.Join(t.Root, "meta-region-server")
-	data, err := c.readNode(ctx, node)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return fmt.Errorf("ZooKeeper at %s has no %s: is HBase running, and is zkroot right?", t.zk(), node)
-	case err != nil:
-		return fmt.Errorf("no ZooKeeper answers at %s: %w", t.zk(), err)
-	}
-	addr, err := metaServer(data)
+	meta, where, err := c.askForMeta(ctx)
 	if err != nil {
-		return fmt.Errorf("%s in ZooKeeper at %s: %w", node, t.zk(), err)
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	line, err := c.dialer.Dial(ctx, "tcp", addr, func(net.Conn) {})
-	if err != nil {
-		return fmt.Errorf("ZooKeeper at %s names a region server that does not answer: %w", t.zk(), err)
-	}
-	defer line.Close()
-	if tcp, ok := line.(*alltime.Conn); ok && tcp.NeedsKerberos() {
-		return fmt.Errorf("%s permits no simple authentication: HBase has Kerberos, and this side does not", addr)
+	if err := c.reach(ctx, hostPort(meta)); err != nil {
+		return fmt.Errorf("%s names a region server that is of no use: %w", where, err)
 	}
 	return nil
 }
 
-func (c *conn) readNode(ctx context.Context, node string) ([]byte, error) {
-	dial := zk.WithDialer(net.DialTimeout)
-	failed := make(chan error, 1)
-	if c.zkDial != nil {
-		dial = zk.WithDialer(func(network, addr string, timeout time.Duration) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			line, err := c.zkDial(ctx, network, addr)
-			if err != nil {
-				select {
-				case failed <- err:
-				default:
-				}
-			}
-			return line, err
-		})
+// askForMeta returns the region server of hbase:meta, and who named it.
+func (c *conn) askForMeta(ctx context.Context) (meta *pb.ServerName, where string, err error) {
+	if !c.target.RPC {
+		meta, err = c.askZooKeeper(ctx)
+		return meta, "ZooKeeper at " + c.target.servers(), err
 	}
-	conn, _, err := zk.Connect(c.target.Quorum, 5*time.Second, zk.WithLogger(silent{}), dial)
-	if err != nil {
-		return nil, err
+	if meta, err = c.registered(ctx, methodMeta); err != nil {
+		err = fmt.Errorf("no server of HBase says where hbase:meta is: %w", err)
 	}
-	type answer struct {
-		data []byte
-		err  error
-	}
-	got := make(chan answer, 1)
-	go func() {
-		data, _, err := conn.Get(node)
-		got <- answer{data, err}
-	}()
-	defer conn.Close() // closing the connection also ends the Get
-	select {
-	case a := <-got:
-		if a.err == nil || errors.Is(a.err, zk.ErrNoNode) {
-			return a.data, a.err
-		}
-		err = a.err
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	select {
-	case reason := <-failed:
-		return nil, reason
-	default:
-		return nil, err
-	}
+	return meta, "HBase at " + c.target.servers(), err
 }
 
-type silent struct{}
+// reach returns nil if the region server of hbase:meta at an address answers a Get.
+func (c *conn) reach(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	s, err := c.service(ctx, addr, string(region.RegionClient), c.timeout)
+	if err != nil {
+		return err
+	}
+	defer s.line.Close()
+	meta := &pb.RegionSpecifier{Type: pb.RegionSpecifier_REGION_NAME.Enum(), Value: []byte("hbase:meta,,1")}
+	if _, err = s.call(ctx, "Get", &pb.GetRequest{Region: meta, Get: &pb.Get{Row: []byte("-"), ExistenceOnly: proto.Bool(true)}}, &pb.GetResponse{}); err != nil {
+		return c.explain(err, "see its log")
+	}
+	return nil
+}
 
-func (silent) Printf(string, ...any) {}
-
-var errNode = errors.New("not what HBase writes there")
-
-// metaServer decodes the address of the region server of hbase:meta. The data consist of
-// FF, the length of an id, the id, "PBUF", and a MetaRegionServer message.
-func metaServer(b []byte) (string, error) {
-	if len(b) < 5 || b[0] != 0xff {
-		return "", errNode
+// explain returns the error of the first call on a connection. A server that wants something else than it gets ends the
+// connection, and some say nothing before. Then the hint says what it may be.
+func (c *conn) explain(err error, hint string) error {
+	if !errors.Is(err, region.ErrClientClosed) {
+		if e := parseServerError(err); e != nil {
+			return e
+		}
+		return err
 	}
-	id := uint64(binary.BigEndian.Uint32(b[1:]))
-	if id > uint64(len(b)-5) {
-		return "", errNode
+	if c.dialer.Kerberos == nil {
+		hint = "HBase has Kerberos, and this side does not; or " + hint
 	}
-	msg, ok := strings.CutPrefix(string(b[5+id:]), "PBUF")
-	if !ok {
-		return "", errNode
-	}
-	var m pb.MetaRegionServer
-	if err := proto.Unmarshal([]byte(msg), &m); err != nil {
-		return "", errNode
-	}
-	s := m.GetServer()
-	return net.JoinHostPort(s.GetHostName(), strconv.FormatUint(uint64(s.GetPort()), 10)), nil
+	return fmt.Errorf("that server ends the connection: %s", hint)
 }

@@ -127,7 +127,18 @@ func (w world) sel(revisions int) table.Select {
 	if w.IntN(2) == 0 {
 		s.Families = []table.Family{w.family()}
 	}
-	for range max(0, w.IntN(5)-2) {
+	if w.IntN(4) == 0 { // all but the columns with some prefixes
+		for _, f := range []table.Family{'a', 'b'}[w.IntN(3)/2:] {
+			at := table.ColumnRange{Family: f}
+			for _, p := range []string{"cn=a", w.pick("cn=b", "mail=", "\xff")} {
+				at.To = []byte(p)
+				s.Columns = append(s.Columns, at)
+				at = table.ColumnRange{Family: f, From: table.PrefixEnd(at.To)}
+			}
+			s.Columns = append(s.Columns, at)
+		}
+	}
+	for range max(0, w.IntN(6)-4) {
 		s.Columns = append(s.Columns, w.columns())
 	}
 	if w.IntN(3) == 0 {

@@ -180,6 +180,9 @@ func (sel *selection) build(h *shape, scan bool) error {
 	if !ranged {
 		return nil
 	}
+	if gaps := sel.gaps(); gaps != nil {
+		return sel.setColumns(outside(gaps))
+	}
 	if len(sel.plan) == 1 && len(sel.plan[0].spans) == 1 && !scan {
 		s := sel.plan[0].spans[0]
 		sel.beside = sel.versioned && !bytes.Equal(s.from, firstStored)
@@ -220,6 +223,40 @@ func (sel *selection) spansFilter() filter.Filter {
 		any.AddFilters(filter.NewList(filter.MustPassAll, inFamily(p.family), spans))
 	}
 	return any
+}
+
+// gaps returns the prefixes of the columns that the plan leaves out, if it selects everything else, and leaves the
+// same columns out of each family. Otherwise gaps returns nil.
+func (sel *selection) gaps() (prefixes [][]byte) {
+	spans := sel.plan[0].spans
+	for _, p := range sel.plan[1:] {
+		if !slices.EqualFunc(p.spans, spans, func(a, b span) bool { return bytes.Equal(a.from, b.from) && bytes.Equal(a.to, b.to) }) {
+			return nil
+		}
+	}
+	n := len(spans)
+	if n < 2 || !bytes.Equal(spans[0].from, firstStored) || spans[n-1].to != nil {
+		return nil
+	}
+	for i := range n - 1 {
+		if !bytes.Equal(table.PrefixEnd(spans[i].to), spans[i+1].from) {
+			return nil
+		}
+		prefixes = append(prefixes, spans[i].to)
+	}
+	return prefixes
+}
+
+// outside returns the filter of all columns that begin with none of the prefixes. The filter of the ranges between them
+// took a region server 50 us more a row: it makes the filters anew for each row that is read by its key.
+func outside(prefixes [][]byte) filter.Filter {
+	all := make([]filter.Filter, len(prefixes))
+	for i, p := range prefixes {
+		is := filter.NewBinaryPrefixComparator(filter.NewByteArrayComparable(p))
+		all[i] = filter.NewQualifierFilter(filter.NewCompareFilter(filter.NotEqual, is))
+	}
+	f, _ := list(filter.MustPassAll, all)
+	return f
 }
 
 func inFamily(f table.Family) filter.Filter {

@@ -227,8 +227,8 @@ func TestScanCloses(t *testing.T) {
 
 // TestScanSplit splits two regions during a forward scan, and two during a reverse scan. In the
 // forward scan, one region is ahead of the scan's position and one is behind it. In the reverse
-// scan, both regions are ahead. Then it splits two regions during a scan of all regions in parallel.
-// Each scan must return every row once.
+// scan, both regions are ahead. Then, during a scan of all regions in parallel, it splits a region, merges two, and
+// closes and opens one, as a move does. Each scan must return every row once.
 func TestScanSplit(t *testing.T) {
 	t.Parallel()
 	const rows = 6000
@@ -248,7 +248,8 @@ func TestScanSplit(t *testing.T) {
 	scanKeys(t, d, 0, rows, table.Select{View: settled(1), Filter: everyRow}, func(n int) {
 		if n == 100 { // the scans of all four regions have begun
 			split(t, s, d, pageKey(4000))
-			split(t, s, d, pageKey(600))
+			mergeRegions(t, s, d, pageKey(5), pageKey(600))
+			reopen(t, s, d, pageKey(1300))
 		}
 	})
 }
@@ -263,26 +264,41 @@ func (s settled) Visible(r table.Revision) bool { return r <= table.Revision(s) 
 // is done.
 func split(t *testing.T, s *Store, d *Table, at []byte) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for asked := false; ; time.Sleep(100 * time.Millisecond) {
-		r := regionOf(t, d, at)
-		if bytes.Equal(r.StartKey(), at) {
-			return
-		}
+	changeRegions(t, s, hbasetest.NewSplit(t.Context(), regionOf(t, d, at), at), func() bool {
+		return bytes.Equal(regionOf(t, d, at).StartKey(), at)
+	})
+}
+
+// mergeRegions makes the master merge the regions that contain two keys, and waits until that is done.
+func mergeRegions(t *testing.T, s *Store, d *Table, low, high []byte) {
+	t.Helper()
+	changeRegions(t, s, hbasetest.NewMerge(t.Context(), regionOf(t, d, low), regionOf(t, d, high)), func() bool {
+		return bytes.Equal(regionOf(t, d, low).StartKey(), regionOf(t, d, high).StartKey())
+	})
+}
+
+// reopen makes the master close the region that contains a key, and open it again.
+func reopen(t *testing.T, s *Store, d *Table, key []byte) {
+	t.Helper()
+	for _, call := range hbasetest.NewReopen(t.Context(), regionOf(t, d, key)) {
+		changeRegions(t, s, call, func() bool { return true })
+	}
+}
+
+// changeRegions makes a call of the master, and waits until the change is done.
+func changeRegions(t *testing.T, s *Store, call hrpc.Call, done func() bool) {
+	t.Helper()
+	err := s.master(t.Context(), call.Name(), "", func(ctx context.Context, adm gohbase.AdminClient) error {
+		_, err := adm.(gohbase.RPCClient).SendRPC(call)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the region is not split")
+			t.Fatalf("%s does not end", call.Name())
 		}
-		if asked {
-			continue
-		}
-		err := s.master(t.Context(), "split", string(at), func(ctx context.Context, adm gohbase.AdminClient) error {
-			_, err := adm.(gohbase.RPCClient).SendRPC(hbasetest.NewSplit(ctx, r, at))
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		asked = true
 	}
 }
 

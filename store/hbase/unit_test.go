@@ -17,6 +17,7 @@ import (
 	"github.com/tsuna/gohbase/hrpc"
 	"github.com/tsuna/gohbase/pb"
 	"github.com/tsuna/gohbase/region"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -28,11 +29,13 @@ func TestParse(t *testing.T) {
 		url, want string
 		target    Target
 	}{
-		{"hbase://zk/dir", "hbase://zk:2181/dir", Target{[]string{"zk:2181"}, "dir", "/hbase", "ldapd"}},
-		{"hbase://zk1,zk2:2182/my-dir.v2", "hbase://zk1:2182,zk2:2182/my-dir.v2", Target{[]string{"zk1:2182", "zk2:2182"}, "my-dir.v2", "/hbase", "ldapd"}},
+		{"hbase://zk/dir", "hbase://zk:2181/dir", Target{false, []string{"zk:2181"}, "dir", "/hbase", "ldapd"}},
+		{"hbase://zk1,zk2:2182/my-dir.v2", "hbase://zk1:2182,zk2:2182/my-dir.v2", Target{false, []string{"zk1:2182", "zk2:2182"}, "my-dir.v2", "/hbase", "ldapd"}},
 		{"hbase://zk1:1,zk2/d?zkroot=/hbase-secure&user=dir", "hbase://zk1:1,zk2:2181/d?user=dir&zkroot=%2Fhbase-secure",
-			Target{[]string{"zk1:1", "zk2:2181"}, "d", "/hbase-secure", "dir"}},
-		{"hbase://[::1]:2181/d", "hbase://[::1]:2181/d", Target{[]string{"[::1]:2181"}, "d", "/hbase", "ldapd"}},
+			Target{false, []string{"zk1:1", "zk2:2181"}, "d", "/hbase-secure", "dir"}},
+		{"hbase+rpc://rs1,rs2:1,rs3/d?user=dir", "hbase+rpc://rs1:1,rs2:1,rs3:16020/d?user=dir",
+			Target{true, []string{"rs1:1", "rs2:1", "rs3:16020"}, "d", "/hbase", "dir"}},
+		{"hbase://[::1]:2181/d", "hbase://[::1]:2181/d", Target{false, []string{"[::1]:2181"}, "d", "/hbase", "ldapd"}},
 	} {
 		got, err := Parse(c.url)
 		if err != nil {
@@ -55,6 +58,7 @@ func TestParseRefuses(t *testing.T) {
 	for _, s := range []string{
 		"", "/var/lib/ldapd", "hbase://", "hbase://zk", "hbase://zk/", "hbase:///d", "hbase://zk,,z/d", "hbase://zk:/d",
 		"hbase://zk/a_b", "hbase://zk/a/b", "hbase://zk/d?zkroot=hbase", "hbase://zk/d?user=", "hbase://zk/d?timeout=1", "hbase://zk/d?%",
+		"hbase+rpc://", "hbase+rpc://rs/d?zkroot=/hbase", "hbase+zk://zk/d",
 	} {
 		if got, err := Parse(s); err == nil {
 			t.Errorf("%q is %v", s, got)
@@ -391,6 +395,57 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// A slowServer answers calls of a scan with a row now and then, and otherwise with heartbeats. It keeps the position if
+// the client lets it keep the scanner, and otherwise tells the client where it is.
+type slowServer struct {
+	gohbase.Client
+	calls int
+	at    byte // the row that it has reached
+}
+
+func (s *slowServer) SendRPC(rpc hrpc.Call) (proto.Message, error) {
+	c := rpc.(*scanCall)
+	c.SetRegion(region.NewInfo(1, nil, []byte("data"), []byte("data,,1.x."), nil, nil))
+	s.calls++
+	resp := &pb.ScanResponse{MoreResults: proto.Bool(true), MoreResultsInRegion: proto.Bool(s.at < 'z'), HeartbeatMessage: proto.Bool(true)}
+	if kept := !c.IsClosing(); kept {
+		resp.ScannerId = proto.Uint64(7)
+	} else if from := c.StartRow(); len(from) > 0 {
+		s.at = from[0] + byte(len(from)-1) // behind a row, its key ends with 00
+	}
+	if c.rows = nil; s.at%2 == 0 {
+		c.rows = []rawRow{{key: []byte{s.at}, versions: []version{{family: 'f', qualifier: []byte("q"), value: storePlain(nil), revision: 1}}}}
+	}
+	s.at++
+	row := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte{s.at})
+	resp.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, fieldCursor, protowire.BytesType), row))
+	return resp, nil
+}
+
+// TestHeartbeats checks that a scan survives answers without rows, whether or not it keeps a scanner.
+func TestHeartbeats(t *testing.T) {
+	for _, brief := range []bool{false, true} {
+		s := &Store{conn: &conn{timeout: time.Minute, log: slog.New(slog.DiscardHandler)}, tables: map[string]*shape{"data": {families: []table.Family{'f'}}}}
+		s.conn.life, s.conn.end = context.WithCancel(t.Context())
+		slow := &slowServer{at: 'a'}
+		s.conn.client.Store(&client{Client: slow, raw: slow})
+		sc, err := s.table("data").newScanner(t.Context(), table.Range{}, &table.Select{View: settled(1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sc.brief = brief
+		var keys []byte
+		eachRow(t, sc, func(r table.Row) bool {
+			keys = append(keys, r.Key...)
+			return true
+		})
+		s.conn.end()
+		if string(keys) != "bdfhjlnprtvxz" || slow.calls < 26 {
+			t.Errorf("brief %v: rows %q in %d calls", brief, keys, slow.calls)
+		}
+	}
+}
+
 func TestWhisper(t *testing.T) {
 	var b bytes.Buffer
 	log := func(l slog.Level) *slog.Logger {
@@ -404,17 +459,25 @@ func TestWhisper(t *testing.T) {
 	}
 }
 
-func TestMetaServer(t *testing.T) {
+// What HBase writes to ZooKeeper names a server, and is complete or refused.
+func TestNode(t *testing.T) {
 	// The node contains \xff, the length and id of the writer, "PBUF", and
 	// MetaRegionServer{ServerName{"rs1", 16020}}.
 	node := []byte("\xff\x00\x00\x00\x02idPBUF\x0a\x08\x0a\x03rs1\x10\x94\x7d")
-	addr, err := metaServer(node)
-	if err != nil || addr != "rs1:16020" {
-		t.Errorf("%s %v", addr, err)
+	name, err := parseNode(node)
+	if err != nil || hostPort(name) != "rs1:16020" {
+		t.Errorf("%v %v", name, err)
 	}
 	for i := range node {
-		if addr, err := metaServer(node[:i]); err == nil {
-			t.Errorf("the first %d bytes name %s", i, addr)
+		if name, err := parseNode(node[:i]); err == nil {
+			t.Errorf("the first %d bytes name %v", i, name)
 		}
+	}
+	formed, err := formNode(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := parseNode(formed); err != nil || !proto.Equal(again, name) {
+		t.Errorf("%v became %v, %v", name, again, err)
 	}
 }

@@ -8,18 +8,33 @@ import (
 	"strings"
 )
 
-// Scheme is the beginning of the URL of a store on HBase.
-const Scheme = "hbase://"
+// A store's URL begins with one of these.
+const (
+	Scheme    = "hbase://"     // the cluster is found by ZooKeeper
+	RPCScheme = "hbase+rpc://" // the cluster is found by its masters or region servers, and ZooKeeper is not asked
+)
 
-// defaultPort is the default port of ZooKeeper.
-const defaultPort = "2181"
+// Form shows what a store's URL looks like.
+const Form = Scheme + "ZK1,ZK2:2181/PREFIX"
+
+// The default ports of ZooKeeper and of region servers.
+const (
+	zkPort     = "2181"
+	regionPort = "16020"
+)
 
 // A Target identifies a store by a cluster and a prefix of table names.
 type Target struct {
-	Quorum []string // ZooKeeper servers in the form host:port
-	Prefix string   // prefix of table names
-	Root   string   // HBase's folder in ZooKeeper
-	User   string   // user name sent to HBase
+	RPC     bool     // Servers are masters or region servers, and not ZooKeeper
+	Servers []string // where the cluster is found, in the form host:port
+	Prefix  string   // prefix of table names
+	Root    string   // HBase's folder in ZooKeeper
+	User    string   // user name sent to HBase
+}
+
+// IsURL reports whether s is meant as the URL of a store on HBase, and not as a folder.
+func IsURL(s string) bool {
+	return strings.HasPrefix(s, "hbase:") || strings.HasPrefix(s, "hbase+rpc:")
 }
 
 // In the name of a table, an underscore ends the prefix. So a prefix must not contain an
@@ -33,11 +48,15 @@ var (
 func Parse(s string) (Target, error) {
 	t := Target{Root: "/hbase", User: "ldapd"}
 	bad := func(format string, args ...any) (Target, error) {
-		return Target{}, fmt.Errorf("store %q: %s; it must look like %sZK1,ZK2:2181/PREFIX", s, fmt.Sprintf(format, args...), Scheme)
+		return Target{}, fmt.Errorf("store %q: %s; it must look like %s or %sHOST1,HOST2:16020/PREFIX", s, fmt.Sprintf(format, args...), Form, RPCScheme)
 	}
+	port := zkPort
 	rest, ok := strings.CutPrefix(s, Scheme)
 	if !ok {
-		return bad("not an HBase URL")
+		port = regionPort
+		if rest, t.RPC = strings.CutPrefix(s, RPCScheme); !t.RPC {
+			return bad("not an HBase URL")
+		}
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, prefix, ok := strings.Cut(rest, "/")
@@ -49,7 +68,7 @@ func Parse(s string) (Target, error) {
 	}
 	t.Prefix = prefix
 	var err error
-	if t.Quorum, err = quorum(hosts); err != nil {
+	if t.Servers, err = servers(hosts, port); err != nil {
 		return bad("%v", err)
 	}
 	if err := t.options(query); err != nil {
@@ -58,11 +77,10 @@ func Parse(s string) (Target, error) {
 	return t, nil
 }
 
-// quorum parses a list of servers. A port also applies to the servers without a port that
+// servers parses a list of servers. A port also applies to the servers without a port that
 // come before it in the list.
-func quorum(hosts string) ([]string, error) {
+func servers(hosts, port string) ([]string, error) {
 	list := strings.Split(hosts, ",")
-	port := defaultPort
 	for i := len(list) - 1; i >= 0; i-- {
 		host := list[i]
 		if h, p, err := net.SplitHostPort(host); err == nil {
@@ -70,7 +88,7 @@ func quorum(hosts string) ([]string, error) {
 		}
 		host = strings.Trim(host, "[]")
 		if host == "" || port == "" {
-			return nil, fmt.Errorf("empty host or port among the ZooKeeper servers")
+			return nil, fmt.Errorf("empty host or port among the servers")
 		}
 		list[i] = net.JoinHostPort(host, port)
 	}
@@ -84,6 +102,8 @@ func (t *Target) options(query string) error {
 	}
 	for k, v := range values {
 		switch {
+		case k == "zkroot" && t.RPC:
+			return fmt.Errorf("zkroot is for ZooKeeper, which %s does not ask", RPCScheme)
 		case k == "zkroot" && strings.HasPrefix(v[0], "/"):
 			t.Root = v[0]
 		case k == "zkroot":
@@ -99,7 +119,11 @@ func (t *Target) options(query string) error {
 
 // String returns the store's URL.
 func (t Target) String() string {
-	s := Scheme + strings.Join(t.Quorum, ",") + "/" + t.Prefix
+	s := Scheme
+	if t.RPC {
+		s = RPCScheme
+	}
+	s += t.servers() + "/" + t.Prefix
 	v := url.Values{}
 	if t.Root != "/hbase" {
 		v.Set("zkroot", t.Root)
@@ -113,8 +137,7 @@ func (t Target) String() string {
 	return s
 }
 
-// zk returns the quorum in the form that ZooKeeper clients expect.
-func (t Target) zk() string { return strings.Join(t.Quorum, ",") }
+func (t Target) servers() string { return strings.Join(t.Servers, ",") }
 
 // table returns the HBase name of a table.
 func (t Target) table(name string) string { return t.Prefix + "_" + name }

@@ -71,13 +71,13 @@ func raise(a *atomic.Uint64, n uint64) {
 	}
 }
 
-// latest records the ids and keys of recent commits that touched keys. With this record a cache
-// can update its value for a key instead of reading the value again.
+// latest records the ids and keys of recent commits. With this record a cache can update what it
+// contains instead of reading it again.
 type latest struct {
 	mu      sync.Mutex
 	commits []touched // in ascending order of ordinals
 	weight  int       // number of ids and keys in commits
-	since   uint64    // the list commits contains every commit that has keys and an ordinal above since
+	since   uint64    // the list commits contains every commit with an ordinal above since
 }
 
 type touched struct {
@@ -91,9 +91,6 @@ type touched struct {
 const latestWeight = 1 << 15
 
 func (l *latest) add(ids []entry.ID, keys []uint64, n uint64) {
-	if len(keys) == 0 {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.commits = append(l.commits, touched{n, ids, keys})
@@ -116,10 +113,10 @@ func (l *latest) forget(n uint64) {
 	l.commits, l.weight, l.since = nil, 0, max(l.since, n)
 }
 
-// The method "with" returns the ids touched by those commits that also touched key and have an
-// ordinal larger than the parameter since. The ids are sorted and without duplicates. ok is
-// false if l no longer contains all of these commits.
-func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
+// ids returns the ids touched by the commits that have an ordinal larger than the parameter since and, unless
+// key is nil, also touched key. The ids are sorted and without duplicates. ok is false if l no longer contains
+// all of these commits.
+func (l *latest) ids(key *uint64, since uint64) (ids []entry.ID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if since < l.since {
@@ -129,7 +126,7 @@ func (l *latest) with(key, since uint64) (ids []entry.ID, ok bool) {
 		if c.ordinal <= since {
 			break
 		}
-		if slices.Contains(c.keys, key) {
+		if key == nil || slices.Contains(c.keys, *key) {
 			ids = append(ids, c.ids...)
 		}
 	}

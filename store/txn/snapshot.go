@@ -257,7 +257,15 @@ func (s *Snapshot) TouchedWith(key, since uint64) ([]entry.ID, bool) {
 	if since == 0 || since > s.ordinal {
 		return nil, false
 	}
-	return s.db.changes.latest.with(key, since)
+	return s.db.changes.latest.ids(&key, since)
+}
+
+// TouchedSince is like TouchedWith, but returns all ids that were touched.
+func (s *Snapshot) TouchedSince(since uint64) ([]entry.ID, bool) {
+	if since == 0 || since > s.ordinal {
+		return nil, false
+	}
+	return s.db.changes.latest.ids(nil, since)
 }
 
 // Get implements Reader.

@@ -63,13 +63,14 @@ type configuration struct {
 	access   []partition.AccessRule
 	policy   []catalog.PolicyAttribute // the default password policy; nil: none
 	isPolicy bool                      // the record has the class pwdPolicy
-	// foreign is set if the record comes from another server. An import takes only references and
-	// the default policy from such a record. The policy is in the field policy, or in the entry whose name
+	// foreign is set if the record comes from another server. An import takes only references, what is
+	// unique and the default policy from such a record. The policy is in the field policy, or in the entry whose name
 	// is in the field policyOf.
-	foreign  bool
-	policyOf string
-	noPolicy bool // the foreign record says nothing about password policies
-	notes    []string
+	foreign     bool
+	policyOf    string
+	uniqueThere []foreignScope
+	noPolicy    bool // the foreign record says nothing about password policies
+	notes       []string
 }
 
 // A scope is an attribute with the subtree in which its values are unique.
@@ -310,6 +311,8 @@ type configured struct {
 	before  []catalog.PolicyAttribute
 	// policyOf is the name of the entry that becomes the default password policy.
 	policyOf string
+	// uniqueThere is what becomes unique after the entries are imported.
+	uniqueThere []foreignScope
 }
 
 // takeConfiguration applies the shared configuration in record x. In a directory without
@@ -334,6 +337,7 @@ func takeConfiguration(ctx context.Context, p *partition.Partition, o *Options, 
 	for _, text := range c.notes {
 		o.Note(text)
 	}
+	d.uniqueThere = c.uniqueThere
 	if c.foreign {
 		err = d.indexReferences(ctx, c, o)
 	} else {
@@ -389,6 +393,7 @@ func (d *configured) replace(ctx context.Context, c *configuration, o *Options) 
 // The method "add" adds what another record of the same server says.
 func (c *configuration) add(o *configuration) {
 	c.refers = append(c.refers, o.refers...)
+	c.uniqueThere = append(c.uniqueThere, o.uniqueThere...)
 	c.notes = append(c.notes, o.notes...)
 	c.policy = append(c.policy, o.policy...)
 	c.policyOf = cmp.Or(c.policyOf, o.policyOf)

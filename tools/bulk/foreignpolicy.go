@@ -116,19 +116,19 @@ const (
 )
 
 // foreignConfig reports whether a record is a part of another server's configuration that an
-// import takes over: the default password policy (389's cn=config, slapd's overlay ppolicy) or
-// the references (389's plug-in, slapd's overlay refint).
+// import takes over: the default password policy (389's cn=config, slapd's overlay ppolicy),
+// the references (389's plug-in, slapd's overlay refint), or what is unique (389's plug-in, slapd's overlay unique).
 func (x *item) foreignConfig(name dn.DN) bool {
 	if len(name) == 0 || !name[len(name)-1].IsCN("config") {
 		return false
 	}
 	return slices.ContainsFunc(x.Attributes, func(a op.PartialAttribute) bool {
-		return len(name) == 1 && account.Is389(a.Description) || slices.ContainsFunc([]string{slapdDefault, slapdRefint, refint389},
+		return len(name) == 1 && account.Is389(a.Description) || slices.ContainsFunc([]string{slapdDefault, slapdRefint, refint389, slapdUnique, slapdUniqueType, unique389},
 			func(known string) bool { return strings.EqualFold(a.Description, known) })
 	})
 }
 
-// foreignConfiguration reads the default password policy and the references from another
+// foreignConfiguration reads the default password policy, the references and what is unique from another
 // server's configuration, and ignores everything else in it.
 func (x *item) foreignConfiguration() *configuration {
 	values := func(name string) (values []string) {
@@ -152,6 +152,7 @@ func (x *item) foreignConfiguration() *configuration {
 				c.refers = append(c.refers, catalog.Reference{Attribute: name})
 			}
 		}
+		c.uniqueThere, c.notes = foreignUnique(values)
 	}
 	c.noPolicy = !slices.ContainsFunc(x.Attributes, func(a op.PartialAttribute) bool { return account.Is389(a.Description) })
 	policy, left := account.From389(values)

@@ -1,12 +1,14 @@
 package bulk_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
 )
 
@@ -251,6 +253,78 @@ referint-membership-attr: member
 				t.Errorf("references: %q", got)
 			}
 			if notes := strings.Join(r.notes, "\n"); !strings.Contains(notes, c.note) {
+				t.Errorf("notes: %s", notes)
+			}
+		})
+	}
+}
+
+// TestUniqueOfOthers checks that an import makes unique what slapd's overlay unique and 389's plug-in make unique,
+// and notes what cannot be so here.
+func TestUniqueOfOthers(t *testing.T) {
+	slapd := func(lines string) string {
+		return "dn: olcOverlay={2}unique,olcDatabase={1}mdb,cn=config\nobjectClass: olcUniqueConfig\nolcOverlay: {2}unique\n" + lines + "\n"
+	}
+	plugin := func(lines string) string {
+		return "dn: cn=attribute uniqueness,cn=plugins,cn=config\nobjectClass: nsSlapdPlugin\nnsslapd-pluginPath: libattr-unique-plugin\n" + lines + "\n"
+	}
+	const entries = `dn: dc=example,dc=com
+objectClass: domain
+
+dn: ou=people,dc=example,dc=com
+objectClass: organizationalUnit
+
+dn: uid=a,ou=people,dc=example,dc=com
+objectClass: inetOrgPerson
+cn: A
+sn: A
+mail: same@example.com
+employeeNumber: 1
+
+dn: uid=b,ou=people,dc=example,dc=com
+objectClass: inetOrgPerson
+cn: B
+sn: B
+mail: same@example.com
+employeeNumber: 2
+`
+	for name, c := range map[string]struct {
+		text string
+		want []string
+		note string
+	}{
+		"slapd":           {slapd("olcUniqueURI: ldap:///ou=people,dc=example,dc=com?uid,employeeNumber?sub\nolcUniqueURI: strict ldap:///?telephoneNumber?sub\n"), []string{"uid ou=people,dc=example,dc=com", "employeeNumber ou=people,dc=example,dc=com", "telephoneNumber"}, ""},
+		"older slapd":     {slapd("olcUniqueBase: ou=people,dc=example,dc=com\nolcUniqueAttribute: uid employeeNumber\n"), []string{"uid ou=people,dc=example,dc=com", "employeeNumber ou=people,dc=example,dc=com"}, ""},
+		"equal values":    {slapd("olcUniqueURI: ldap:///?mail?sub\nolcUniqueURI: ldap:///?uid?sub\n"), []string{"uid"}, "values of mail are unique there, and not here: mail is not unique"},
+		"one level":       {slapd("olcUniqueURI: ldap:///ou=people,dc=example,dc=com?uid?one\n"), nil, "for one level"},
+		"a filter":        {slapd("olcUniqueURI: ldap:///?uid?sub?(objectClass=person)\n"), nil, "match a filter"},
+		"all but some":    {slapd("olcUniqueURI: ignore ldap:///?uid?sub\n"), nil, "all attributes but some"},
+		"no such base":    {slapd("olcUniqueURI: ldap:///ou=nowhere,dc=example,dc=com?uid?sub\n"), nil, "below ou=nowhere,dc=example,dc=com, and not here"},
+		"unknown":         {slapd("olcUniqueURI: ldap:///?nothingKnown?sub\n"), nil, "nothingKnown"},
+		"389":             {plugin("nsslapd-pluginEnabled: on\nuniqueness-attribute-name: uid\nuniqueness-subtrees: dc=example,dc=com\nuniqueness-across-all-subtrees: off\n"), []string{"uid dc=example,dc=com"}, ""},
+		"several":         {plugin("nsslapd-pluginEnabled: on\nuniqueness-attribute-name: uid\nuniqueness-subtrees: dc=example,dc=com\nuniqueness-subtrees: ou=people,dc=example,dc=com\nuniqueness-across-all-subtrees: on\n"), []string{"uid dc=example,dc=com", "uid ou=people,dc=example,dc=com"}, "over all of them there"},
+		"389, restricted": {plugin("nsslapd-pluginEnabled: on\nuniqueness-attribute-name: uid\nuniqueness-subtrees: dc=example,dc=com\nuniqueness-subtree-entries-oc: person\n"), nil, "uniqueness-subtree-entries-oc"},
+		"switched off":    {plugin("nsslapd-pluginEnabled: off\nuniqueness-attribute-name: uid\nuniqueness-subtrees: dc=example,dc=com\n"), nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := openMem(t)
+			r := mustImport(t, p, bulk.Options{Files: []string{file(t, "a.ldif", c.text+entries)}})
+			all, err := onlineschema.Unique(p)
+			must(t, err)
+			s := state.Newest(p)
+			defer s.Close()
+			var got []string
+			for _, u := range all {
+				if got = append(got, u.Attribute); u.Base != entry.Root {
+					base, err := s.Name(context.Background(), u.Base)
+					must(t, err)
+					got[len(got)-1] += " " + base.String()
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("unique: %q", got)
+			}
+			if notes := strings.Join(r.notes, "\n"); !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
 				t.Errorf("notes: %s", notes)
 			}
 		})

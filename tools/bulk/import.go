@@ -133,7 +133,7 @@ func importEntries(ctx context.Context, p *partition.Partition, o *Options, h *h
 		err = errors.Join(err, rules.settle(ctx, p, o.Note))
 	}
 	if res.Revision != 0 {
-		err = errors.Join(err, policies.settle(ctx, p, o))
+		err = errors.Join(err, policies.settle(ctx, p, o), makeUniqueAs(ctx, p, o, c.uniqueThere))
 	}
 	if res.Revision == 0 && !res.staged {
 		ctx := context.WithoutCancel(ctx)

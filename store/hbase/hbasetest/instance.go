@@ -26,9 +26,9 @@ type Config struct {
 	// Properties and Core are further settings, of HBase and of Hadoop, Flags flags of the JVM.
 	Properties, Core [][2]string
 	Flags            []string
-	// Dial connects to an HBase with Properties, as User. If it is nil, neither is needed.
-	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	User string
+	// Dial and DialZooKeeper connect to an HBase with Properties, as User. If they are nil, none of them is needed.
+	Dial, DialZooKeeper func(ctx context.Context, network, addr string) (net.Conn, error)
+	User                string
 
 	// The master and the region server use the same ports after a restart. With other ports
 	// they would wait until ZooKeeper notices that their predecessors have ended.
@@ -73,6 +73,11 @@ func (c *Config) prepare(servers int) (err error) {
 
 // Quorum returns the ZooKeeper quorum in the form of a store's URL.
 func (i *Instance) Quorum() string { return i.c.quorum() }
+
+// Servers returns the master and the region server, which have an RPC connection registry, in the form of a store's URL.
+func (i *Instance) Servers() string {
+	return fmt.Sprintf("localhost:%d,localhost:%d", i.c.masterPort, i.c.regionPort)
+}
 
 func (c *Config) quorum() string { return fmt.Sprintf("127.0.0.1:%d", c.Port) }
 

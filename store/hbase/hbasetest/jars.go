@@ -20,7 +20,8 @@ const VersionEnv = "HBASE"
 
 const defaultVersion = "2.6.4-hadoop3"
 
-func version() string { return cmp.Or(os.Getenv(VersionEnv), defaultVersion) }
+// Version returns the HBase version that tests use.
+func Version() string { return cmp.Or(os.Getenv(VersionEnv), defaultVersion) }
 
 // pom specifies the jars of a version.
 //
@@ -28,7 +29,7 @@ func version() string { return cmp.Or(os.Getenv(VersionEnv), defaultVersion) }
 var pom []byte
 
 // folder returns the name of the folder of the version's jars. It changes when the pom does.
-func folder() string { return version() + "-bare" }
+func folder() string { return Version() + "-bare" }
 
 // Needs returns an error that says what the machine lacks to run HBase, or nil.
 func Needs() error {
@@ -102,9 +103,9 @@ func fetch(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, "mvn", "-B", "-ntp", "-q", "-f", filepath.Join(dir, "pom.xml"),
-		"-Dhbase="+version(), "dependency:copy-dependencies", "-DoutputDirectory="+lib)
+		"-Dhbase="+Version(), "dependency:copy-dependencies", "-DoutputDirectory="+lib)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("mvn could not fetch the jars of HBase %s: %w\n%s", version(), err, out)
+		return "", fmt.Errorf("mvn could not fetch the jars of HBase %s: %w\n%s", Version(), err, out)
 	}
 	return lib, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
 }

@@ -23,7 +23,7 @@ const probeTable = "hbasetest-probe"
 func (c *Config) clientOptions() []gohbase.Option {
 	o := []gohbase.Option{gohbase.Logger(slog.New(slog.DiscardHandler))}
 	if c.Dial != nil {
-		return append(o, gohbase.RegionDialer(c.Dial), gohbase.EffectiveUser(c.User))
+		return append(o, gohbase.RegionDialer(c.Dial), gohbase.ZooKeeperDialer(c.DialZooKeeper), gohbase.EffectiveUser(c.User))
 	}
 	return append(o, gohbase.RegionDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return (&alltime.Dialer{}).Dial(ctx, network, addr, func(net.Conn) {})

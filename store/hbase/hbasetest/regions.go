@@ -71,15 +71,21 @@ func (c *Cluster) MergeRegions(ctx context.Context, prefix string) error {
 	if len(pairs) == 0 {
 		return errors.New("no table has two regions")
 	}
-	var b []byte
-	for _, r := range pairs[rand.IntN(len(pairs))] {
-		s, err := proto.Marshal(&pb.RegionSpecifier{Type: pb.RegionSpecifier_ENCODED_REGION_NAME.Enum(), Value: encodedName(r)})
-		if err != nil {
-			return err
-		}
-		b = append(b, field(1, s)...)
+	p := pairs[rand.IntN(len(pairs))]
+	return c.callMaster(NewMerge(ctx, p[0], p[1]))
+}
+
+// NewMerge returns the call of the master that merges two neighbours.
+func NewMerge(ctx context.Context, low, high hrpc.RegionInfo) hrpc.Call {
+	return newMasterCall(ctx, "MergeTableRegions", append(field(1, specifier(low)), field(1, specifier(high))...))
+}
+
+// NewReopen returns the calls of the master that close a region and open it again, as a move does.
+func NewReopen(ctx context.Context, r hrpc.RegionInfo) (calls []hrpc.Call) {
+	for _, method := range []string{"UnassignRegion", "AssignRegion"} {
+		calls = append(calls, newMasterCall(ctx, method, field(1, specifier(r))))
 	}
-	return c.callMaster(newMasterCall(ctx, "MergeTableRegions", b))
+	return calls
 }
 
 // regionsOf returns the regions of the tables with a prefix, in order.
@@ -127,7 +133,7 @@ func middle(r hrpc.RegionInfo) []byte {
 }
 
 func regionInfo(r hrpc.RegionInfo) []byte {
-	b, err := proto.Marshal(&pb.RegionInfo{
+	return encode(&pb.RegionInfo{
 		RegionId:  proto.Uint64(r.ID()),
 		TableName: &pb.TableName{Namespace: []byte("default"), Qualifier: r.Table()},
 		StartKey:  r.StartKey(),
@@ -136,6 +142,14 @@ func regionInfo(r hrpc.RegionInfo) []byte {
 		Split:     proto.Bool(false),
 		ReplicaId: proto.Int32(0),
 	})
+}
+
+func specifier(r hrpc.RegionInfo) []byte {
+	return encode(&pb.RegionSpecifier{Type: pb.RegionSpecifier_ENCODED_REGION_NAME.Enum(), Value: encodedName(r)})
+}
+
+func encode(m proto.Message) []byte {
+	b, err := proto.Marshal(m)
 	if err != nil {
 		panic(err)
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +10,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/wallclock"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
 )
 
 // Clock returns the wall clock, or a wrong clock if a test has configured one.
@@ -42,7 +42,7 @@ func ReadGuard(c *config.Config, log *slog.Logger, use Mode) (*wallclock.Guard, 
 	if c.Test != (config.Test{}) {
 		log.Warn("options for tests are in force", "in-flight", c.Test.InFlight, "clock", c.Test.Clock)
 	}
-	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") || use == ReadOnly || use == Standby {
+	if c.Store == "" || hbase.IsURL(c.Store) || use == ReadOnly || use == Standby {
 		return nil, nil
 	}
 	o := wallclock.Options{Folder: c.Store, Now: Clock(c), Log: log}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -17,6 +16,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/handoff"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/pause"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/tools/bulk"
@@ -97,7 +97,7 @@ func (j Job[A]) Run(ctx context.Context, m *Main, c *config.Config, use Mode, a 
 	if err != nil {
 		return err
 	}
-	if there && !strings.HasPrefix(c.Store, "hbase:") {
+	if there && !hbase.IsURL(c.Store) {
 		noteNewStores(c, a)
 	}
 	defer LowMemory(c)()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/wallclock"
@@ -28,7 +27,7 @@ func OpenStore(ctx context.Context, c *config.Config, log *slog.Logger, use Mode
 	if c.Store == "" {
 		return nil, ErrNoStoreNamed
 	}
-	if strings.HasPrefix(c.Store, "hbase:") {
+	if hbase.IsURL(c.Store) {
 		return OpenHBase(ctx, c, log, c.Origin("store"), c.Store)
 	}
 	o := lsm.Options{
@@ -50,7 +49,7 @@ func OpenHBase(ctx context.Context, c *config.Config, log *slog.Logger, where, u
 	if _, err := hbase.Parse(url); err != nil {
 		return nil, &config.Error{Where: where, Text: err.Error()}
 	}
-	o := hbase.Options{Log: log, Compact: c.Compaction, Kerberos: c.HBase.Kerberos, TLSZooKeeper: c.HBase.TLS.ZooKeeper}
+	o := hbase.Options{Log: log, Compact: c.Compaction, Kerberos: c.HBase.Kerberos, TLSZooKeeper: c.HBase.TLS.ZooKeeper, KerberosZooKeeper: c.HBase.KerberosZooKeeper}
 	if c.HBase.TLS.CA != "" {
 		var err error
 		if o.TLS, err = hbaseTLS(&c.HBase.TLS); err != nil {
@@ -81,7 +80,7 @@ func ReadSeal(c *config.Config) (s *hbase.Seal, err error) {
 }
 
 // ErrNoStoreNamed is the error if the configuration names no store.
-var ErrNoStoreNamed = &config.Error{Text: "no store given: say --store FOLDER or --store hbase://ZK1,ZK2:2181/PREFIX"}
+var ErrNoStoreNamed = &config.Error{Text: "no store given: say --store FOLDER or --store " + hbase.Form}
 
 // Store is an open store with its partition.
 type Store struct {
@@ -186,7 +185,7 @@ func firstPolicy(c *config.Config) []catalog.PolicyAttribute {
 // files, or if no store exists and the purpose does not create one. It does not check whether
 // a store on HBase exists, and returns true.
 func StoreThere(c *config.Config, use Mode) (bool, error) {
-	if c.Store == "" || strings.HasPrefix(c.Store, "hbase:") {
+	if c.Store == "" || hbase.IsURL(c.Store) {
 		return true, nil // Open finds out whether there is a store
 	}
 	is, err := lsm.Exists(c.Store)
@@ -209,7 +208,7 @@ func Caches(c *config.Config, use Mode) (entries, blocks int64) {
 	switch {
 	case !use.serves():
 		return min(size, 64<<20), 0
-	case strings.HasPrefix(c.Store, "hbase:"):
+	case hbase.IsURL(c.Store):
 		return size, 0
 	}
 	return size / 10 * 9, size / 10

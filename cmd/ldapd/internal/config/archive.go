@@ -1,9 +1,8 @@
 package config
 
 import (
-	"strings"
-
 	"github.com/seed-4dac0d86/ldapd/store/archive"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
 )
 
 // archive reads the settings of the store's archive.
@@ -29,7 +28,7 @@ func (r *reader) archive() Archive {
 		return a
 	}
 	switch {
-	case strings.HasPrefix(r.text("store"), "hbase:"):
+	case hbase.IsURL(r.text("store")):
 		r.fail("archive.to", "only an embedded store is archived; HBase has snapshots")
 	case !archive.IsFolder(a.Place) && !a.Seal.Seals() && !clear:
 		r.fail("archive.to", "an archive has password hashes in it: name who can read it (archive.recipients), or say archive.clear")
@@ -49,7 +48,7 @@ func (r *reader) standby() Standby {
 		r.fail("standby.from", "%v", err)
 		return s
 	}
-	if strings.HasPrefix(r.text("store"), "hbase:") {
+	if hbase.IsURL(r.text("store")) {
 		r.fail("standby.from", "only an embedded store has a standby; servers of a store on HBase need none")
 	}
 	return s

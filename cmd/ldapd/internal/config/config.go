@@ -21,6 +21,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory/acl"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
 )
 
 // A Config is a configuration in force.
@@ -362,7 +363,7 @@ func (r *reader) tls() TLS {
 	}
 	if t.Certificate == SelfSigned && t.Key == "" {
 		store := strings.TrimRight(r.text("store"), "/")
-		if store == "" || strings.HasPrefix(store, "hbase:") {
+		if store == "" || hbase.IsURL(store) {
 			r.fail("tls.certificate", "a %s certificate is kept beside an embedded store: name a file", SelfSigned)
 		}
 		t.Certificate, t.Key, t.SelfSigned = store+".pem", store+".key", true

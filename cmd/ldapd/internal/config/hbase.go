@@ -1,8 +1,6 @@
 package config
 
 import (
-	"strings"
-
 	"github.com/seed-4dac0d86/ldapd/store/hbase"
 )
 
@@ -10,6 +8,8 @@ import (
 type HBase struct {
 	TLS      HBaseTLS
 	Kerberos *hbase.Kerberos // nil without Kerberos
+	// KerberosZooKeeper is the principal of ZooKeeper's servers, or empty.
+	KerberosZooKeeper string
 }
 
 // HBaseTLS has the settings of TLS to HBase. If CA is empty, there is none.
@@ -44,16 +44,23 @@ func (r *reader) hbase() HBase {
 		Keytab: r.text("hbase.kerberos-keytab"), Config: r.text("hbase.kerberos-config"),
 		Protection: r.oneOf("hbase.kerberos-protection", "authentication", "integrity", "privacy"),
 	}
-	switch {
-	case k.Principal == "" && k.Keytab != "":
-		r.fail("hbase.kerberos-keytab", "hbase.kerberos-principal is missing, so there is no Kerberos")
-	case k.Principal == "":
+	h.KerberosZooKeeper = r.text("hbase.kerberos-zookeeper-principal")
+	if k.Principal == "" {
+		for key, set := range map[string]bool{"hbase.kerberos-keytab": k.Keytab != "", "hbase.kerberos-zookeeper-principal": h.KerberosZooKeeper != ""} {
+			if set {
+				r.fail(key, "hbase.kerberos-principal is missing, so there is no Kerberos")
+			}
+		}
 		return h
-	case k.Keytab == "":
+	}
+	if k.Keytab == "" {
 		r.fail("hbase.kerberos-principal", "hbase.kerberos-keytab is missing")
-	default:
-		if err := k.Check(); err != nil {
-			r.fail("hbase.kerberos-principal", "%v", err)
+	} else if err := k.Check(); err != nil {
+		r.fail("hbase.kerberos-principal", "%v", err)
+	}
+	if h.KerberosZooKeeper != "" {
+		if err := k.ForZooKeeper(h.KerberosZooKeeper).Check(); err != nil {
+			r.fail("hbase.kerberos-zookeeper-principal", "%v", err)
 		}
 	}
 	h.Kerberos = &k
@@ -63,7 +70,7 @@ func (r *reader) hbase() HBase {
 // seal reads the name of the file with keys that seal secrets.
 func (r *reader) seal() string {
 	file := r.text("secrets.seal")
-	if store := r.text("store"); file != "" && store != "" && !strings.HasPrefix(store, "hbase:") {
+	if store := r.text("store"); file != "" && store != "" && !hbase.IsURL(store) {
 		r.fail("secrets.seal", "it is for a store on HBase, and %s is a folder: encrypt its disk instead", store)
 	}
 	return file

@@ -36,7 +36,7 @@ func (k Key) Env() string {
 
 // Keys lists all configuration settings.
 var Keys = []Key{
-	{Name: "store", Help: "`STORE`: a folder, or hbase://ZK1,ZK2:2181/PREFIX"},
+	{Name: "store", Help: "`STORE`: a folder, hbase://ZK1,ZK2:2181/PREFIX, or hbase+rpc://HOST1,HOST2:16020/PREFIX"},
 	{Name: "listen", List: true, Default: "ldap://127.0.0.1:3890", Help: "`URL` to serve: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH"},
 	{Name: "suffix", Reload: true, List: true, Help: "`DN` of a naming context, added to the store if it is not there"},
 	{Name: "access", Default: "staff", Help: "`PROFILE` of the access rules of a new store: staff, private, public, services or open (see ldapd access profile)"},
@@ -115,6 +115,7 @@ var Keys = []Key{
 	{Name: "hbase.kerberos-principal", Help: "`PRINCIPAL` of this server, such as ldapd/_HOST@EXAMPLE.COM, where _HOST is the machine's name; connections to HBase then have Kerberos, and never simple authentication"},
 	{Name: "hbase.kerberos-keytab", Help: "`FILE` with the keys of hbase.kerberos-principal; read for each new ticket"},
 	{Name: "hbase.kerberos-server-principal", Default: "hbase/_HOST", Help: "`PRINCIPAL` of HBase's servers, where _HOST is the name by which a server is called; without @REALM it is in the realm of hbase.kerberos-principal"},
+	{Name: "hbase.kerberos-zookeeper-principal", Help: "`PRINCIPAL` of ZooKeeper's servers, such as zookeeper/_HOST, where _HOST is the name in the store's URL; connections to ZooKeeper then have Kerberos too"},
 	{Name: "hbase.kerberos-config", Default: "/etc/krb5.conf", Help: "`FILE` that names the KDCs of realms; read for each new ticket"},
 	{Name: "hbase.kerberos-protection", Default: "privacy", Help: "`WHAT` Kerberos does for each call: authentication (of the connection only), integrity or privacy; hbase.rpc.protection must contain it"},
 	{Name: "grace-period", Default: "10s", Help: "`TIME` that running operations get when the server is stopped"},

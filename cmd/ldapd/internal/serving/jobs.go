@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/handoff"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
 )
 
 // sessionJobs are the jobs that clients have started.
@@ -82,7 +82,7 @@ func (s *serving) letStart(ctx context.Context) (stop func() error, err error) {
 // called. It does nothing for a shared store, because tools can open a shared store
 // themselves.
 func (s *serving) doJobs(context.Context) (stop func() error, err error) {
-	if strings.HasPrefix(s.config.Store, "hbase:") {
+	if hbase.IsURL(s.config.Store) {
 		return each(), nil
 	}
 	l, err := handoff.Listen(s.config.Store, s.log)

@@ -27,6 +27,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
@@ -196,7 +197,7 @@ func (s *serving) openDirectory(ctx context.Context) (stop func() error, err err
 // warm fills the cache in the background. It does nothing for a shared store, which may be far
 // larger than the cache.
 func (s *serving) warm(context.Context) (stop func() error, err error) {
-	if strings.HasPrefix(s.config.Store, "hbase:") {
+	if hbase.IsURL(s.config.Store) {
 		return each(), nil
 	}
 	return each(inBackground(func(ctx context.Context) {

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/status"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
@@ -41,7 +41,7 @@ func (w *watch) open(c *config.Config, log *slog.Logger) (err error) {
 		return nil
 	}
 	metrics := prometheus.Gatherers{w.metrics.Registry}
-	if strings.HasPrefix(c.Store, "hbase:") {
+	if hbase.IsURL(c.Store) {
 		metrics = append(metrics, status.HBase)
 	}
 	w.server, err = status.Listen(c.Status, status.Options{Health: w.health, Metrics: metrics, Targets: w.targets, Log: log})

@@ -11,13 +11,10 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"time"
 
 	"github.com/tsuna/gohbase/pb"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/krb"
 )
 
 // A Conn is a connection to a server of HBase without TLS.
@@ -39,17 +36,6 @@ func (c *Conn) Close() error {
 
 // Write writes b. If b is a look-up, it writes it without an empty time range.
 func (c *Conn) Write(b []byte) (int, error) { return write(c.TCPConn, b) }
-
-// NeedsKerberos reports whether the server refuses simple authentication. It sends gohbase's preamble and no call: a server
-// with Kerberos answers with an exception, and another one only closes the connection. The connection is of no use after it.
-func (c *Conn) NeedsKerberos() bool {
-	_ = c.SetDeadline(time.Now().Add(time.Second))
-	if _, err := c.TCPConn.Write([]byte(krb.Preamble)); err != nil || c.CloseWrite() != nil {
-		return false
-	}
-	b, _ := io.ReadAll(io.LimitReader(c, 64<<10))
-	return bytes.Contains(b, []byte("AccessDeniedException"))
-}
 
 func write(w io.Writer, b []byte) (int, error) {
 	mended := mend(b)

@@ -192,6 +192,53 @@ func TestProtections(t *testing.T) {
 	}
 }
 
+// A cut connection ends after some octets.
+type cut struct {
+	net.Conn
+	left int
+}
+
+func (c *cut) Read(b []byte) (int, error) {
+	if c.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := c.Conn.Read(b[:min(len(b), c.left)])
+	c.left -= n
+	return n, err
+}
+
+// A connection that ends after any octet of what the server sends, tokens and sealed calls, is an error.
+func TestCut(t *testing.T) {
+	p := newPeer(t, etypeID.AES128_CTS_HMAC_SHA1_96)
+	l := p.login(t, "privacy")
+	for n := 0; ; n++ {
+		near, far := net.Pipe()
+		served := make(chan error, 1)
+		go func() { served <- p.serve(far) }()
+		c, err := l.Client(t.Context(), &cut{near, n}, "rs1")
+		if err == nil {
+			got := make([]byte, 4)
+			if _, err = c.Write([]byte("call")); err == nil {
+				_, err = io.ReadFull(c, got)
+			}
+			if err == nil && string(got) != "call" {
+				t.Fatalf("after %d octets %q arrives", n, got)
+			}
+		}
+		near.Close()
+		<-served
+		if err == nil {
+			if n < 200 {
+				t.Errorf("%d octets are enough", n)
+			}
+			return
+		}
+		if n == 1000 {
+			t.Fatalf("1000 octets are not enough: %v", err)
+		}
+	}
+}
+
 // answer returns the error of a client to whom the server writes b after the first token, and then closes.
 func answer(t *testing.T, b []byte) error {
 	t.Helper()

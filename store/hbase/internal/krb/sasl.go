@@ -38,64 +38,91 @@ const (
 // Client authenticates this side to the server of HBase at a host, and the server to this side. What is read from and
 // written to the connection that it returns is protected as the options say. The caller has sent nothing before, and
 // sends no preamble.
-func (l *Login) Client(ctx context.Context, c net.Conn, host string) (net.Conn, error) {
+func (l *Login) Client(ctx context.Context, c net.Conn, host string) (conn net.Conn, err error) {
+	err = l.with(ctx, c, host, func(t *ticket) error {
+		conn, err = l.exchange(c, t)
+		return err
+	})
+	return conn, err
+}
+
+// Exchange authenticates this side to a server of another kind at a host, and the server to this side: ask sends a token on
+// the connection c and returns the answer. The protection of the Login must be authentication.
+func (l *Login) Exchange(ctx context.Context, c net.Conn, host string, ask func(token []byte) ([]byte, error)) error {
+	return l.with(ctx, c, host, func(t *ticket) error {
+		_, _, last, err := l.negotiate(t, ask)
+		if err == nil {
+			_, err = ask(last)
+		}
+		return err
+	})
+}
+
+// with calls do with a ticket for the server at a host. Reads and writes on c fail when ctx ends.
+func (l *Login) with(ctx context.Context, c net.Conn, host string, do func(*ticket) error) error {
 	host = strings.ToLower(host)
 	t, err := l.ticket(ctx, host)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	conn, err := l.exchange(c, t)
+	err = do(t)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		if errors.As(err, new(refusal)) || errors.As(err, new(messages.KRBError)) {
+		if errors.As(err, new(Refusal)) || errors.As(err, new(messages.KRBError)) {
 			l.forget(host) // perhaps the server has another key by now
 		}
-		return nil, fmt.Errorf("kerberos with %s@%s: %w", l.server(host), l.serviceRealm, err)
+		return fmt.Errorf("kerberos with %s@%s: %w", l.server(host), l.serviceRealm, err)
 	}
-	return conn, nil
+	return nil
 }
 
-// exchange exchanges tokens. Each is a length and octets. A server writes a status before each of its tokens.
-func (l *Login) exchange(c net.Conn, t *ticket) (net.Conn, error) {
+// negotiate exchanges all tokens but the last one, which it returns, with the context that they make and how many octets the
+// server accepts in one token. ask sends a token and returns the answer.
+func (l *Login) negotiate(t *ticket, ask func(token []byte) ([]byte, error)) (sec *gss.Context, room int, last []byte, err error) {
 	begun, token, err := gss.Initiate(gss.Request{Ticket: t.ticket, Key: t.key, Name: l.name, Realm: l.realm, Flags: contextFlags})
 	if err != nil {
-		return nil, err
+		return nil, 0, nil, err
 	}
-	if _, err := c.Write(layer.Append([]byte(preamble), token)); err != nil {
-		return nil, err
-	}
-	r := bufio.NewReader(c)
-	reply, err := readToken(r)
+	reply, err := ask(token)
 	if err != nil {
-		return nil, err
+		return nil, 0, nil, err
 	}
-	sec, err := begun.Finish(reply)
-	if err != nil {
-		return nil, err
+	if sec, err = begun.Finish(reply); err != nil {
+		return nil, 0, nil, err
 	}
-	if _, err := c.Write(layer.Append(nil, nil)); err != nil {
-		return nil, err
-	}
-	if reply, err = readToken(r); err != nil {
-		return nil, err
+	if reply, err = ask(nil); err != nil {
+		return nil, 0, nil, err
 	}
 	offer, err := sec.Unwrap(false, reply)
 	if err != nil {
-		return nil, err
+		return nil, 0, nil, err
 	}
-	room, err := l.choose(offer)
-	if err != nil {
-		return nil, err
+	if room, err = l.choose(offer); err != nil {
+		return nil, 0, nil, err
 	}
 	// The choice, and the longest token that this side accepts.
-	token, err = sec.Wrap(false, []byte{l.protection, 0xff, 0xff, 0xff})
+	last, err = sec.Wrap(false, []byte{l.protection, 0xff, 0xff, 0xff})
+	return sec, room, last, err
+}
+
+// exchange exchanges tokens with HBase. Each is a length and octets. A server writes a status before each of its tokens.
+func (l *Login) exchange(c net.Conn, t *ticket) (net.Conn, error) {
+	r := bufio.NewReader(c)
+	hello := []byte(preamble)
+	sec, room, last, err := l.negotiate(t, func(token []byte) ([]byte, error) {
+		if _, err := c.Write(layer.Append(hello, token)); err != nil {
+			return nil, err
+		}
+		hello = nil
+		return readToken(r)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Write(layer.Append(nil, token)); err != nil {
+	if _, err := c.Write(layer.Append(nil, last)); err != nil {
 		return nil, err
 	}
 	if l.protection == protections["authentication"] {
@@ -126,11 +153,11 @@ func (l *Login) choose(offer []byte) (most int, err error) {
 	return int(offer[1])<<16 | int(offer[2])<<8 | int(offer[3]), nil
 }
 
-// A refusal is the error with which a server ends the exchange.
-type refusal struct{ class, text string }
+// A Refusal is the error with which a server ends the exchange.
+type Refusal struct{ Class, Text string }
 
-func (r refusal) Error() string {
-	return fmt.Sprintf("the server refuses: %s: %s; if its log says no more, compare its keytab and its clock with the KDC's", r.class, r.text)
+func (r Refusal) Error() string {
+	return fmt.Sprintf("the server refuses: %s: %s; if its log says no more, compare its keytab and its clock with the KDC's", r.Class, r.Text)
 }
 
 // readToken reads a status and a token, or an error of the server.
@@ -148,7 +175,7 @@ func readToken(r io.Reader) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return nil, refusal{class, text}
+		return nil, Refusal{class, text}
 	}
 	n, err := readInt(r)
 	switch {

@@ -89,6 +89,12 @@ func (o Options) Check() error {
 	return err
 }
 
+// ForZooKeeper returns the options for servers of ZooKeeper, whose principal is given. ZooKeeper only authenticates.
+func (o Options) ForZooKeeper(principal string) Options {
+	o.Server, o.Protection = principal, "authentication"
+	return o
+}
+
 // Principal returns the name that servers know this one by.
 func (l *Login) Principal() string { return l.name + "@" + l.realm }
 

@@ -1,0 +1,341 @@
+// Package columns keeps the keys of attributes that have no index in memory, so that repeated
+// searches for their values need not scan the store.
+//
+// A [Table] contains the ids of all entries of a state in ascending order. The place of an id is the
+// entry's number. For each of some attribute types the Table has a column: the distinct keys of the type's values in
+// ascending order, and the numbers of the entries that have each of them. A filter becomes operations on
+// sets of numbers. The entries that commits have touched since that state may have other values, so
+// they are always candidates.
+package columns
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/index"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+// A Cache holds the Table of one schema, and counts the searches that asked for columns.
+type Cache struct {
+	most uint64 // size of the table in octets
+
+	mu       sync.Mutex
+	table    *Table
+	asked    map[*schema.AttributeType]int
+	used     map[*schema.AttributeType]bool // since the table was made
+	served   int                            // searches since the table was made
+	building bool
+	hits     uint64
+	misses   uint64
+}
+
+// NewCache returns a cache for a table of at most so many octets.
+func NewCache(most uint64) *Cache {
+	return &Cache{most: most, asked: map[*schema.AttributeType]int{}, used: map[*schema.AttributeType]bool{}}
+}
+
+// tooLarge is the count of a type that does not fit into the cache.
+const tooLarge = -1 << 30
+
+// A column is worth a scan that builds it when it is asked for the second time. A table that
+// many commits have made old is worth another one at once if it has served so many searches.
+const (
+	askedAgain   = 2
+	servedEnough = 4
+)
+
+// Get returns a table that has columns of the types, as current as a state. If there is none, Get returns
+// nil. If mayBuild is set, and it is time to build a table, Get also returns the types of its columns:
+// the caller must then call Built, whatever happens.
+func (c *Cache) Get(s State, types []*schema.AttributeType, mayBuild bool) (t *Table, build []*schema.AttributeType) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t = c.current(s); t != nil && t.has(types) {
+		for _, at := range types {
+			c.used[at] = true
+		}
+		c.served++
+		c.hits++
+		return t, nil
+	}
+	if !mayBuild {
+		return nil, nil
+	}
+	c.misses++
+	asked := askedAgain
+	for _, at := range types {
+		c.asked[at]++
+		asked = min(asked, c.asked[at])
+	}
+	if asked < askedAgain || c.building {
+		return nil, nil
+	}
+	c.building = true
+	build = slices.Clone(types)
+	for at := range c.used {
+		if !slices.Contains(build, at) {
+			build = append(build, at)
+		}
+	}
+	return nil, build
+}
+
+// current returns the table if it can serve a state, after adding the entries that commits touched.
+func (c *Cache) current(s State) *Table {
+	t := c.table
+	if t == nil || s.Ordinal() < t.upTo {
+		if t == nil || s.Ordinal() < t.asOf {
+			return nil
+		}
+		return t
+	}
+	ids, ok := s.TouchedSince(t.upTo)
+	if len(ids) > 0 {
+		ids = merge(t.touched, ids)
+	} else {
+		ids = t.touched
+	}
+	if !ok || len(ids) > mostTouched+len(t.ids)/64 {
+		if c.served < servedEnough {
+			clear(c.asked)
+		}
+		c.table = nil
+		return nil
+	}
+	next := *t
+	next.touched, next.upTo = ids, s.Ordinal()
+	c.table = &next
+	return c.table
+}
+
+// mostTouched is the number of touched entries up to which a small table is used.
+const mostTouched = 256
+
+// merge returns the ids of two ascending lists, each once.
+func merge(a, b []entry.ID) []entry.ID {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, entry.ID.Compare)
+	return slices.Compact(all)
+}
+
+// Built ends what Get has asked for. A nil builder means that the columns were not built. If the
+// table does not fit, Built keeps none, and the columns of types are never asked for again.
+func (c *Cache) Built(b *Builder, types []*schema.AttributeType) {
+	var t *Table
+	if b != nil && !b.full {
+		t = b.table()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.building = false
+	switch {
+	case b == nil:
+	case t == nil || t.Size() > c.most:
+		for _, at := range types {
+			c.asked[at] = tooLarge
+		}
+	default:
+		c.table, c.served = t, 0
+		clear(c.used)
+	}
+}
+
+// Counts returns how many searches found their columns, how many did not, and the size of the table.
+func (c *Cache) Counts() (hits, misses, size uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hits, c.misses, c.table.Size()
+}
+
+// A State is a state of the directory.
+type State interface {
+	Ordinal() uint64
+	TouchedSince(ordinal uint64) ([]entry.ID, bool)
+}
+
+// A Table contains columns as of a state. It does not change.
+type Table struct {
+	asOf, upTo uint64     // ordinals: of the state, and of the newest state whose commits are in touched
+	touched    []entry.ID // ascending
+	ids        []entry.ID // ascending
+	parent     []uint32   // of each id, in parents
+	parents    []entry.ID
+	columns    map[*schema.AttributeType]*column
+}
+
+// Len returns the number of entries that a search through the table may examine.
+func (t *Table) Len() int { return len(t.ids) + len(t.touched) }
+
+// Size returns about how many octets the table takes. A nil Table takes none.
+func (t *Table) Size() (n uint64) {
+	if t == nil {
+		return 0
+	}
+	for _, c := range t.columns {
+		n += uint64(len(c.keys) + 4*(len(c.ends)+len(c.first)+len(c.numbers)+len(c.unsure)))
+	}
+	return n + uint64(20*len(t.ids)+16*(len(t.parents)+len(t.touched)))
+}
+
+func (t *Table) has(types []*schema.AttributeType) bool {
+	for _, at := range types {
+		if t.columns[at] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// A column contains the keys of the values of one type, under any options.
+type column struct {
+	keys    []byte   // distinct and ascending
+	ends    []uint32 // of each key, where it ends in keys
+	first   []uint32 // of each key, and of the end: the place of its first number in numbers
+	numbers []uint32 // of the entries with the first key, with the second, and so on
+	unsure  []uint32 // numbers of entries with values whose keys are not in the column
+}
+
+func (c *column) key(k int) []byte {
+	from := uint32(0)
+	if k > 0 {
+		from = c.ends[k-1]
+	}
+	return c.keys[from:c.ends[k]]
+}
+
+// Found are the entries of a Table that may match a filter.
+type Found struct {
+	table *Table
+	set   set
+	exact bool // those in set match, unless they were touched
+	n     int
+}
+
+// Len returns about how many candidates there are.
+func (f *Found) Len() int { return f.n + len(f.table.touched) }
+
+// Exact reports whether the entries that were not touched need no test.
+func (f *Found) Exact() bool { return f.exact }
+
+// Find returns the entries that may match a filter, or nil if the columns exclude none.
+func (t *Table) Find(f filter.Resolved) *Found {
+	s, exact := t.match(f)
+	if s == nil {
+		return nil
+	}
+	return &Found{t, s, exact, s.len()}
+}
+
+// Each passes the candidates behind an id to a function, in the order of ids, until the function returns false. Each
+// reports whether it passed all of them. The parents of entries that were touched are not known.
+func (f *Found) Each(after []byte, yield func(index.Candidate) bool) bool {
+	t, touched := f.table, f.table.touched
+	from := 0
+	if len(after) > 0 {
+		behind := func(id entry.ID, after []byte) int {
+			if bytes.Compare(id[:], after) <= 0 {
+				return -1
+			}
+			return 1
+		}
+		from, _ = slices.BinarySearchFunc(t.ids, after, behind)
+		at, _ := slices.BinarySearchFunc(touched, after, behind)
+		touched = touched[at:]
+	}
+	maybe := func(id *entry.ID) bool {
+		return yield(index.Candidate{ID: *id, Maybe: true, Position: id[:]})
+	}
+	for n := range f.set.from(from) {
+		id := &t.ids[n]
+		for len(touched) > 0 && touched[0].Compare(*id) < 0 {
+			if !maybe(&touched[0]) {
+				return false
+			}
+			touched = touched[1:]
+		}
+		if len(touched) > 0 && touched[0] == *id {
+			continue // with touched
+		}
+		if !yield(index.Candidate{ID: *id, Parent: t.parents[t.parent[n]], Maybe: !f.exact, Position: id[:]}) {
+			return false
+		}
+	}
+	for i := range touched {
+		if !maybe(&touched[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Types returns the types whose columns Find needs to exclude entries that do not match all of the filters.
+// It returns none if columns cannot exclude any.
+func Types(fs ...filter.Resolved) []*schema.AttributeType {
+	var types []*schema.AttributeType
+	for _, f := range fs {
+		add(&types, f)
+	}
+	return types
+}
+
+// add adds the types of a filter to a list, and reports whether columns of them can decide the filter or exclude entries.
+func add(types *[]*schema.AttributeType, f filter.Resolved) (decides, narrows bool) {
+	before := len(*types)
+	switch f := f.(type) {
+	case filter.Const:
+		return true, f != filter.Const(filter.True)
+	case *filter.Test:
+		if !keyed(f) {
+			return false, false
+		}
+		for _, at := range f.Types {
+			if !slices.Contains(*types, at) {
+				*types = append(*types, at)
+			}
+		}
+		return true, true
+	case *filter.NotNode:
+		if decides, _ = add(types, f.Part); decides {
+			return true, true
+		}
+	case *filter.AndNode:
+		decides = true
+		for _, p := range f.Parts {
+			d, n := add(types, p)
+			decides, narrows = decides && d, narrows || n
+		}
+		return decides, narrows
+	case *filter.OrNode:
+		decides, narrows = true, true
+		for _, p := range f.Parts {
+			d, n := add(types, p)
+			decides, narrows = decides && d, narrows && n
+		}
+		if narrows {
+			return decides, true
+		}
+	}
+	*types = (*types)[:before]
+	return false, false
+}
+
+// manyTypes is the number of types of a test from which on their columns are not worth it.
+const manyTypes = 16
+
+// keyed reports whether columns can evaluate a test.
+func keyed(t *filter.Test) bool {
+	if t.Op != filter.TestPresent && !t.ByKey || t.DNAttrs || t.IsComputed() || t.List() != nil || len(t.Types) > manyTypes {
+		return false
+	}
+	for _, at := range t.Types {
+		if !tree.IsKeyed(at) {
+			return false
+		}
+	}
+	return true
+}

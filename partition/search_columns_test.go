@@ -1,0 +1,192 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/columns"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/schema/entry"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// columnFilters test types without an index, with several values, options, long keys and many values, alone and beside
+// types with an index.
+var columnFilters = []string{
+	"(description=*7*)", "(description=number 1*)", "(description=*9)", "(description=n*b*3)", "(description=number 17)", "(description=*)",
+	"(description;lang-de=*1*)", "(!(description=*1*))", "(title>=t5)", "(title<=t3)", "(title=T4)", "(title=*)", "(!(title=*))",
+	"(&(description=*1*)(title=t*))", "(|(description=*33*)(title=t2)(uid=u9))", "(&(objectClass=inetOrgPerson)(description=*2*))",
+	"(&(objectClass=inetOrgPerson)(|(title=t1)(title=t2)))", "(&(objectClass=inetOrgPerson)(!(title=t1)))", "(employeeNumber>=5)",
+	"(street=*end)", "(street=long*)", "(postalAddress=*a 5*)", "(name=*7)", "(|(roomNumber=r1)(&(title=t1)(jpegPhoto=*)))", "(description~=number 5)",
+	"(uid=*7*)", "(&(objectClass=inetOrgPerson)(cn=*o*)(uid=*1))", "(|(uid=*33)(cn=*nobody*))",
+	"(jpegPhoto=*)", "(description=nowhere)", "(&(description=*)(!(description=*1*)))",
+}
+
+// A columnTest is a directory that changes, and whose filters are answered from columns.
+type columnTest struct {
+	*testing.T
+	p    *partition.Partition
+	rand *rand.Rand
+	made int
+}
+
+func (c *columnTest) lines() []string {
+	pick := func(n int) int { return c.rand.IntN(n) }
+	all := []string{"objectClass: inetOrgPerson", "cn: Somebody", fmt.Sprintf("sn: s%d", pick(50))}
+	for range pick(3) {
+		all = append(all, fmt.Sprintf("description: number %d", pick(400)))
+	}
+	if pick(4) == 0 {
+		all = append(all, fmt.Sprintf("description;lang-de: nummer %d", pick(40)))
+	}
+	for _, l := range []string{
+		fmt.Sprintf("title: t%d", pick(8)), fmt.Sprintf("employeeNumber: %d", pick(9)), "street: long" + strings.Repeat("x", 510+pick(5)) + "end",
+		fmt.Sprintf("postalAddress: a %d$b", pick(9)), fmt.Sprintf("roomNumber: r%d", pick(3)), "jpegPhoto: not a picture",
+	} {
+		if pick(3) > 0 {
+			all = append(all, l)
+		}
+	}
+	if pick(60) == 0 {
+		for i := range 150 {
+			all = append(all, fmt.Sprintf("description: many %d of %d", i, pick(1000)))
+		}
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(l string) bool { had := seen[l]; seen[l] = true; return had })
+}
+
+func (c *columnTest) dn(n int) string {
+	return fmt.Sprintf("uid=c%d,ou=%s,%s", n, []string{"people", "groups"}[n%2], domain)
+}
+
+// change makes one commit.
+func (c *columnTest) change() {
+	ctx := context.Background()
+	n := c.rand.IntN(c.made + 1)
+	err := update(c.T, c.p, func(tx *partition.Tx) (err error) {
+		switch c.rand.IntN(5) {
+		case 0:
+			_, err = tx.Add(ctx, name(c.dn(c.made)), attrs(c.lines()...), false)
+			c.made++
+		case 1:
+			err = tx.Delete(ctx, name(c.dn(n)))
+		case 2:
+			err = tx.Rename(ctx, name(c.dn(n)), name(fmt.Sprintf("uid=c%d", n))[0], false, new(name([]string{domain, "ou=people," + domain}[c.rand.IntN(2)])))
+		default:
+			var ms []op.Modification
+			for _, a := range attrs(c.lines()...)[2:] {
+				ms = append(ms, op.Modification{Kind: op.ModReplace, PartialAttribute: a})
+			}
+			err = tx.Modify(ctx, name(c.dn(n)), ms)
+		}
+		return err
+	})
+	if refused := new(partition.Error); !errors.As(err, &refused) { // there may be no such entry
+		must(c.T, err)
+	}
+}
+
+// find returns the ids that a search finds in pages, each of which another search continues. A page may
+// begin without the columns that the page before had.
+func (c *columnTest) find(s *state.Snapshot, q partition.Query) (ids []entry.ID) {
+	page := 1 + c.rand.IntN(500)
+	for {
+		n := 0
+		for r, err := range search.Search(context.Background(), s, q) {
+			must(c.T, err)
+			ids = append(ids, r.ID)
+			if n++; n == page {
+				q.After = slices.Clone(r.Position)
+				break
+			}
+		}
+		if n < page {
+			slices.SortFunc(ids, entry.ID.Compare)
+			return ids
+		}
+		if c.rand.IntN(8) == 0 {
+			s.Catalog.Cache.Columns = columns.NewCache(1 << 20)
+		}
+	}
+}
+
+// check compares searches with the filter tested on each entry.
+func (c *columnTest) check(s *state.Snapshot) {
+	ctx := context.Background()
+	q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(columnFilters[c.rand.IntN(len(columnFilters))]), s.Schema())}
+	if base := []string{"", domain, "ou=people," + domain}[c.rand.IntN(3)]; base != "" {
+		at, err := s.Find(ctx, name(base))
+		must(c.T, err)
+		q.Base, q.Scope = at.ID, []op.Scope{op.SingleLevel, op.WholeSubtree, op.Subordinates}[c.rand.IntN(3)]
+	}
+	var want []entry.ID
+	for row, err := range s.Reader.Scan(ctx, s.Partition.Master, table.Range{}, table.Select{}) {
+		must(c.T, err)
+		if len(row.Key) == len(entry.ID{}) {
+			_, ok, err := search.Lookup(ctx, s, q, entry.ID(row.Key))
+			must(c.T, err)
+			if ok {
+				want = append(want, entry.ID(row.Key))
+			}
+		}
+	}
+	for range 3 {
+		if got := c.find(s, q); !slices.Equal(got, want) {
+			c.Fatalf("%s: %d entries, want %d", q.Filter, len(got), len(want))
+		}
+	}
+}
+
+// TestColumns checks searches through columns in memory against each entry, while entries change, in states that
+// are older than the columns, and across pages. It checks that columns serve most of the searches.
+func TestColumns(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	loadSample(t, p, 500)
+	c := &columnTest{T: t, p: p, rand: rand.New(rand.NewPCG(1, 2))}
+	for range 60 {
+		c.change()
+	}
+	old := state.Newest(p)
+	defer func() { old.Close() }()
+	rounds := 150
+	if testing.Short() {
+		rounds = 40
+	}
+	searches := func() (n uint64) {
+		hits, _, _ := p.Catalog.Load().Cache.Columns.Counts()
+		return hits
+	}
+	var served uint64
+	for n := range rounds {
+		for range c.rand.IntN(12) {
+			c.change()
+		}
+		s := state.Newest(p)
+		before := searches()
+		c.check(s)
+		if now := searches(); now > before {
+			served++
+		}
+		c.check(old)
+		if n%4 == 0 {
+			old.Close()
+			old = state.Newest(p)
+		}
+		s.Close()
+	}
+	if served < uint64(rounds)/4 {
+		t.Errorf("columns served searches in %d of %d rounds", served, rounds)
+	}
+	wantSound(t, p)
+}
