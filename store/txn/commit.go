@@ -60,7 +60,7 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 		}
 		return 0, met, err
 	}
-	if h := e.db.turns.spent(w, tx); h != nil {
+	if h := e.db.turns.spent(w, tx.turn); h != nil {
 		p.ends = h.p
 		defer h.removeMarks()
 	}
@@ -91,7 +91,7 @@ func (w *writer) allocate(tx *Tx) (*pendingCommit, *conflict, error) {
 		return nil, &conflict{ordinal: o, mark: *met}, nil
 	}
 	if met := w.e.db.turns.queued(tx); met != nil {
-		return nil, &conflict{mark: *met}, nil
+		return nil, &conflict{ordinal: tx.snapshot.ordinal, mark: *met}, nil // it has only its turn to wait for
 	}
 	p, err := w.newCommit(&journal.Record{IDs: tx.ids, Keys: tx.distinctKeys()})
 	if err != nil {
@@ -201,7 +201,6 @@ func (w *writer) applyTo(ctx context.Context, p *pendingCommit, writes []table.W
 	met = slices.CompactFunc(met, func(a, b meeting) bool { return a.revision == b.revision })
 	return slices.DeleteFunc(met, func(m meeting) bool {
 		if m.later != 0 {
-			tx.wanted = true
 			w.clock.Observe(m.later) // the commits that follow give way to it, even if this server's clock is slow
 		}
 		return m.later != 0

@@ -2,24 +2,17 @@ package txn
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
-const (
-	// turnCommits is the number of commits for which the transactions of this server use one reservation. It bounds
-	// how long other servers wait, and how long the reservation holds back the low-water mark.
-	turnCommits = 16
-	// turnMemory is how long a row that several servers want stays known as such when nobody of this server
-	// wants it.
-	turnMemory = time.Second
-)
+// turnCommits is the number of commits for which the transactions of this server use one reservation. It bounds
+// how long other servers wait, and how long the reservation holds back the low-water mark.
+const turnCommits = 16
 
 // turns are the queues of this server's transactions for rows of a store that other servers also write. A transaction
 // that has lost against another one joins the queue of the row in which it lost, and tries again when it is the
@@ -33,31 +26,23 @@ type turns struct {
 // A turn is held by one transaction, which passes it to the next one in the queue.
 type turn struct {
 	mark    placed          // the mark in which the first transaction lost
-	held    bool            // a transaction holds the turn
 	waiting []chan struct{} // the transactions that wait, in order
-	until   time.Time       // when an idle turn is forgotten
 
 	// Only the holder uses the following fields.
-	contested bool         // transactions of other servers want the row
+	contested bool         // a transaction has lost twice, the second time against another server
 	reserved  *reservation // or nil
 	commits   int          // number of commits since the reservation was placed
-	wanted    bool         // one of these commits met a later reservation
 }
 
 // take returns when the caller holds the turn of the row of the mark m. It reports whether the caller had to wait.
 func (ts *turns) take(ctx context.Context, m placed) (t *turn, waited bool, err error) {
 	ts.mu.Lock()
 	if t = ts.queue[m.row]; t == nil {
-		now := time.Now()
-		maps.DeleteFunc(ts.queue, func(_ uint64, t *turn) bool { return !t.held && now.After(t.until) })
 		t = &turn{mark: m}
 		if ts.queue == nil {
 			ts.queue = map[uint64]*turn{}
 		}
 		ts.queue[m.row] = t
-	}
-	if !t.held {
-		t.held = true
 		ts.mu.Unlock()
 		return t, false, nil
 	}
@@ -91,10 +76,7 @@ func (ts *turns) pass(t *turn) {
 		return
 	}
 	t.reserved.release()
-	t.reserved, t.held, t.until = nil, false, time.Now().Add(turnMemory)
-	if !t.contested {
-		delete(ts.queue, t.mark.row)
-	}
+	delete(ts.queue, t.mark.row)
 }
 
 // queued returns a mark of a transaction that has to join a queue, or nil. A transaction that holds a turn joins no other
@@ -106,7 +88,7 @@ func (ts *turns) queued(tx *Tx) *placed {
 		return nil
 	}
 	for i, m := range tx.marks {
-		if t := ts.queue[m.row]; t != nil && m.conflicts(t.mark.Mark) && (t.held || time.Now().Before(t.until)) {
+		if t := ts.queue[m.row]; t != nil && m.conflicts(t.mark.Mark) {
 			return &tx.marks[i]
 		}
 	}
@@ -115,19 +97,17 @@ func (ts *turns) queued(tx *Tx) *placed {
 
 // spent counts a commit of the turn's holder. It returns the turn's reservation if that ends with this commit, because nobody
 // waits for the turn, or other servers have waited long enough.
-func (ts *turns) spent(w *writer, tx *Tx) *reservation {
-	t := tx.turn
+func (ts *turns) spent(w *writer, t *turn) *reservation {
 	if t == nil || t.reserved == nil || t.reserved.w != w {
 		return nil
 	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	t.wanted = t.wanted || tx.wanted
 	if t.commits++; t.commits < turnCommits && len(t.waiting) > 0 {
 		return nil
 	}
 	r := t.reserved
-	t.reserved, t.commits, t.contested, t.wanted = nil, 0, t.wanted, false
+	t.reserved, t.commits, t.contested = nil, 0, false
 	return r
 }
 

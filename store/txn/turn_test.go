@@ -112,8 +112,8 @@ func TestCanceledTurn(t *testing.T) {
 }
 
 // TestLongTransaction checks that a transaction with long reads is not starved by short
-// transactions of another server: after the first attempt it places its marks before it
-// reads, and the short transactions give way.
+// transactions of another server: after two attempts it places its marks before it
+// reads, and the short transactions give way. One of them, which had begun before, may still pass.
 func TestLongTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -150,8 +150,8 @@ func TestLongTransaction(t *testing.T) {
 		})
 		for range 5 {
 			attempts, err := count(long, 500*time.Millisecond)
-			if err != nil || attempts > 3 {
-				t.Errorf("%d attempts, want at most %d: %v", attempts, 3, err)
+			if err != nil || attempts > 4 {
+				t.Errorf("%d attempts, want at most %d: %v", attempts, 4, err)
 			}
 			counted.Add(1)
 		}

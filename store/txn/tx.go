@@ -26,7 +26,6 @@ type Tx struct {
 	prio     table.Revision         // the priority: the revision of the first attempt or of the reservation, or 0
 	reserved table.Revision         // the revision of the reservation, or 0
 	turn     *turn                  // the turn that the transaction holds, or nil
-	wanted   bool                   // the commit has met a later reservation
 	ahead    map[string][]table.Row // what ReadAhead has read, by Read.key; nil if it has read nothing
 	writes   map[string]*overlay
 	marks    []placed

@@ -64,7 +64,8 @@ func (db *DB) lost(ctx context.Context, a *attempt, met *conflict, try int) erro
 				return err
 			}
 		}
-		a.turn.contested = a.turn.contested || met.isOthers()
+		// Two attempts are made without a reservation: a modification whose assertion is false now needs none.
+		a.turn.contested = a.turn.contested || try > 0 && met.isOthers()
 	}
 	// Whatever excluded the transaction before it waited for its turn is shown now, unless other servers made it.
 	if !waited || len(met.others) > 0 {
