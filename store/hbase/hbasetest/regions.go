@@ -77,13 +77,14 @@ func (c *Cluster) MergeRegions(ctx context.Context, prefix string) error {
 
 // NewMerge returns the call of the master that merges two neighbours.
 func NewMerge(ctx context.Context, low, high hrpc.RegionInfo) hrpc.Call {
-	return newMasterCall(ctx, "MergeTableRegions", append(field(1, specifier(low)), field(1, specifier(high))...))
+	return newMasterCall(ctx, "MergeTableRegions", append(field(1, byHash(low)), field(1, byHash(high))...))
 }
 
 // NewReopen returns the calls of the master that close a region and open it again, as a move does.
 func NewReopen(ctx context.Context, r hrpc.RegionInfo) (calls []hrpc.Call) {
-	for _, method := range []string{"UnassignRegion", "AssignRegion"} {
-		calls = append(calls, newMasterCall(ctx, method, field(1, specifier(r))))
+	name := encode(&pb.RegionSpecifier{Type: pb.RegionSpecifier_REGION_NAME.Enum(), Value: r.Name()})
+	for _, method := range []string{"UnassignRegion", "AssignRegion"} { // they know no region by its hash
+		calls = append(calls, newMasterCall(ctx, method, field(1, name)))
 	}
 	return calls
 }
@@ -144,7 +145,7 @@ func regionInfo(r hrpc.RegionInfo) []byte {
 	})
 }
 
-func specifier(r hrpc.RegionInfo) []byte {
+func byHash(r hrpc.RegionInfo) []byte {
 	return encode(&pb.RegionSpecifier{Type: pb.RegionSpecifier_ENCODED_REGION_NAME.Enum(), Value: encodedName(r)})
 }
 
