@@ -2,9 +2,11 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,6 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/load"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
@@ -25,6 +28,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // BenchmarkHBase measures the latency and the CPU time of operations on a real HBase,
@@ -140,6 +144,138 @@ func benchAdd(p *partition.Partition, dn string) error {
 		return err
 	})
 	return err
+}
+
+// BenchmarkContention makes the clients of three servers increment one number, in two ways: by an increment,
+// and as programs do that read a number and replace it if it is still the same. One operation is one increment. The
+// metric tries/op has the attempts to commit, busy/op the increments that were refused because all attempts failed.
+func BenchmarkContention(b *testing.B) {
+	quorum := hbasetest.Start(b)
+	for _, c := range []struct {
+		name      string
+		increment func(context.Context, *partition.Partition) error
+	}{{"increment", benchIncrement}, {"replace", benchReplace}} {
+		for _, clients := range []int{1, 8} {
+			b.Run(fmt.Sprint(c.name, "-", clients), func(b *testing.B) { benchContention(b, quorum, clients, c.increment) })
+		}
+	}
+}
+
+const counter = "cn=counter," + suffix
+
+// benchIncrement increments the counter.
+func benchIncrement(ctx context.Context, p *partition.Partition) error {
+	return benchChange(ctx, p, op.Modification{Kind: op.ModIncrement, PartialAttribute: benchAttributes("uidNumber", "1")[0]})
+}
+
+func benchChange(ctx context.Context, p *partition.Partition, changes ...op.Modification) error {
+	_, err := write.Update(ctx, p, partition.By{Name: "cn=bench"}, func(tx *partition.Tx) error {
+		return tx.Modify(ctx, mustParse(counter), changes)
+	})
+	return err
+}
+
+// benchReplace reads the newest number and replaces it, and begins again if the number has changed.
+func benchReplace(ctx context.Context, p *partition.Partition) error {
+	for {
+		if err := p.DB.CatchUp(ctx); err != nil {
+			return err
+		}
+		n, err := benchNumber(ctx, p)
+		if err != nil {
+			return err
+		}
+		err = benchChange(ctx, p,
+			op.Modification{Kind: op.ModDelete, PartialAttribute: benchAttributes("uidNumber", strconv.Itoa(n))[0]},
+			op.Modification{Kind: op.ModAdd, PartialAttribute: benchAttributes("uidNumber", strconv.Itoa(n+1))[0]})
+		if problem := (*catalog.Error)(nil); !errors.As(err, &problem) || problem.Problem != catalog.NoSuchAttribute {
+			return err
+		}
+	}
+}
+
+// benchNumber returns the number in the state that the server shows.
+func benchNumber(ctx context.Context, p *partition.Partition) (int, error) {
+	s := state.Newest(p)
+	defer s.Close()
+	at, err := s.Find(ctx, mustParse(counter))
+	if err != nil {
+		return 0, err
+	}
+	e, err := s.Entry(ctx, at.ID, false)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(e.Values(s.Catalog.Schema.Attribute("uidNumber"))[0]))
+}
+
+func benchContention(b *testing.B, quorum string, clients int, increment func(context.Context, *partition.Partition) error) {
+	ctx := context.Background()
+	prefix := hbasetest.Prefix(b)
+	var tries, busy atomic.Int64
+	observe := func(txn.Attempt) { tries.Add(1) }
+	ps := []*partition.Partition{openPartition(b, openPrefix(b, quorum, prefix))}
+	for range servers {
+		p, err := partition.Open(ctx, openPrefix(b, quorum, prefix), partition.Options{Cache: 64 << 20, Txn: txn.Options{Observe: observe}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { p.Close(ctx) })
+		ps = append(ps, p)
+	}
+	_, err := write.Update(ctx, ps[0], partition.By{Name: "cn=bench"}, func(tx *partition.Tx) error {
+		if _, err := tx.Add(ctx, mustParse(suffix), benchAttributes("objectClass", "domain"), false); err != nil {
+			return err
+		}
+		as := benchAttributes("objectClass", "device", "uidNumber", "0")
+		as[0].Values = append(as[0].Values, []byte("extensibleObject"))
+		_, err := tx.Add(ctx, mustParse(counter), as, false)
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, p := range ps {
+		if err := p.DB.CatchUp(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	took := make([][]time.Duration, servers*clients)
+	var all sync.WaitGroup
+	before := processTime()
+	b.ResetTimer()
+	for i := range took {
+		all.Go(func() {
+			for left.Add(-1) >= 0 {
+				began := time.Now()
+				err := increment(ctx, ps[1+i%servers])
+				for ; errors.Is(err, txn.ErrConflict); err = increment(ctx, ps[1+i%servers]) {
+					busy.Add(1)
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				took[i] = append(took[i], time.Since(began))
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	if err := ps[0].DB.CatchUp(ctx); err != nil {
+		b.Fatal(err)
+	}
+	if n, err := benchNumber(ctx, ps[0]); n != b.N || err != nil {
+		b.Errorf("counted to %d, want %d: %v", n, b.N, err)
+	}
+	n := float64(b.N)
+	b.ReportMetric(n/b.Elapsed().Seconds(), "increments/s")
+	b.ReportMetric((processTime()-before).Seconds()*1e6/n, "cpu-us/op")
+	b.ReportMetric(float64(tries.Load())/n, "tries/op")
+	b.ReportMetric(float64(busy.Load())/n, "busy/op")
+	b.ReportMetric(percentile99(slices.Concat(took...)).Seconds()*1e3, "p99-ms")
 }
 
 // processTime returns the CPU time that this process has used.

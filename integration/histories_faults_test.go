@@ -1,11 +1,13 @@
 package integration
 
 import (
+	"context"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/seed-4dac0d86/ldapd/integration/isolation"
 	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
 )
 
@@ -138,4 +140,99 @@ func TestHistoriesRegionServer(t *testing.T) {
 		r.pause(2 * time.Second)
 	})
 	r.stalls(time.Minute)
+}
+
+// TestHistoriesCluster is like TestHistories, on three region servers with small memstores, which are often full. Every few
+// seconds a region server is killed or stands still for longer than HBase waits, a region is moved, split, or merged
+// with its neighbour, or hbase:meta is moved. Once, ZooKeeper stands still for up to a minute. It is a part of long tests.
+func TestHistoriesCluster(t *testing.T) {
+	if *historiesTime < time.Minute {
+		t.Skip("only with -histories 1m or more")
+	}
+	c := hbasetest.StartCluster(t, 3,
+		[2]string{"hbase.hregion.memstore.flush.size", "1048576"}, [2]string{"hbase.hregion.memstore.block.multiplier", "2"})
+	prefix := hbasetest.Prefix(t)
+	r := newRun(t, "hbase://"+c.Quorum()+"/"+prefix, *historiesTime, [servers][]string{})
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stand := func(pause func() (func() error, error), d time.Duration) {
+		resume, err := pause()
+		must(err)
+		r.pause(d)
+		must(resume())
+	}
+	done := map[string]int{}
+	faults := []struct {
+		kind string
+		do   func(server int)
+	}{
+		{"a region server was killed", func(server int) {
+			c.KillRegionServer(server)
+			r.pause(8 * time.Second)
+			must(c.StartRegionServer(server))
+		}},
+		{"a region server stood still", func(server int) {
+			stand(func() (func() error, error) { return c.PauseRegionServer(server) }, 6*time.Second)
+		}},
+	}
+	for kind, do := range map[string]func(context.Context) error{
+		"a region was moved":   func(ctx context.Context) error { return c.MoveRegion(ctx, prefix) },
+		"a region was split":   func(ctx context.Context) error { return c.SplitRegion(ctx, prefix) },
+		"regions were merged":  func(ctx context.Context) error { return c.MergeRegions(ctx, prefix) },
+		"hbase:meta was moved": c.MoveMeta,
+	} {
+		faults = append(faults, struct {
+			kind string
+			do   func(server int)
+		}{kind, func(int) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := do(ctx); err != nil {
+				t.Logf("not now: %s: %v", kind, err)
+				return
+			}
+			done[kind]++
+		}})
+	}
+	zookeeper := false
+	r.run(func(n int) {
+		r.pause(3 * time.Second)
+		if !zookeeper && r.at() > r.length/2 {
+			zookeeper = true
+			r.note("ZooKeeper stood still", -1)
+			stand(c.PauseZooKeeper, min(time.Minute, r.length/6))
+			r.pause(10 * time.Second)
+			return
+		}
+		f := faults[n%len(faults)]
+		r.note(f.kind, -1)
+		f.do(n / len(faults) % 3)
+	})
+	for _, f := range faults[2:] {
+		if t.Logf("%s %d times", f.kind, done[f.kind]); done[f.kind] == 0 {
+			t.Errorf("never: %s", f.kind)
+		}
+	}
+	r.stalls(3 * time.Minute)
+	r.gaps()
+}
+
+// The method "gaps" writes to the log the longest time in which no update was acknowledged, and the 99th percentile of
+// the time that an acknowledged update took.
+func (r *run) gaps() {
+	var took, at []time.Duration
+	for _, e := range r.events() {
+		if e.outcome == isolation.OK && (len(e.appends) > 0 || len(e.adds) > 0 || e.step != nil && !isRead(e.step)) {
+			took, at = append(took, e.ret-e.call), append(at, e.ret)
+		}
+	}
+	slices.Sort(at)
+	longest := time.Duration(0)
+	for i := 1; i < len(at) && at[i] < r.length; i++ {
+		longest = max(longest, at[i]-at[i-1])
+	}
+	r.t.Logf("%d updates, 99 of 100 in %v; the longest time without one was %v", len(took), percentile99(took).Round(time.Millisecond), longest.Round(time.Millisecond))
 }

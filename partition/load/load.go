@@ -511,7 +511,7 @@ type LoadWriter struct {
 // during which other writers continue.
 type Filling interface {
 	Stamp() table.Revision
-	Write(ctx context.Context, t table.Table, ms ...table.Mutation) error
+	Write(ctx context.Context, ws ...table.Write) error
 }
 
 func NewLoadWriter(b Filling) *LoadWriter {
@@ -520,13 +520,16 @@ func NewLoadWriter(b Filling) *LoadWriter {
 
 // Flush writes the collected mutations to b and keeps the buffers.
 func (w *LoadWriter) Flush(ctx context.Context, b Filling) error {
+	var ws []table.Write
 	for t, ms := range w.buffers {
-		if len(ms) == 0 {
-			continue
+		if len(ms) > 0 {
+			ws = append(ws, table.Write{Table: t.Name(), Mutations: ms})
 		}
-		if err := b.Write(ctx, t, ms...); err != nil {
-			return err
-		}
+	}
+	if err := b.Write(ctx, ws...); err != nil {
+		return err
+	}
+	for t, ms := range w.buffers {
 		clear(ms)
 		w.buffers[t] = ms[:0]
 	}
@@ -570,7 +573,7 @@ func (l *Loader) commit(ctx context.Context) (table.Revision, error) {
 	if after := l.catalog.Load(); after != l.before { // the load adds naming contexts
 		m, err := after.Header.Mutation()
 		if err == nil {
-			err = l.bulk.Write(ctx, l.p.SettingsTable, m)
+			err = l.bulk.Write(ctx, table.Write{Table: l.p.SettingsTable.Name(), Mutations: []table.Mutation{m}})
 		}
 		if err != nil {
 			return 0, errors.Join(err, l.bulk.Abort(last))

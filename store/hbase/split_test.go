@@ -5,14 +5,12 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/tsuna/gohbase"
 	"github.com/tsuna/gohbase/hrpc"
 	"github.com/tsuna/gohbase/pb"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
@@ -266,37 +264,15 @@ func (s settled) Visible(r table.Revision) bool { return r <= table.Revision(s) 
 // is done.
 func split(t *testing.T, s *Store, d *Table, at []byte) {
 	t.Helper()
-	r := regionOf(t, d, at)
-	info, err := proto.Marshal(&pb.RegionInfo{
-		RegionId:  proto.Uint64(r.ID()),
-		TableName: &pb.TableName{Namespace: []byte("default"), Qualifier: r.Table()},
-		StartKey:  r.StartKey(),
-		EndKey:    r.StopKey(),
-		Offline:   proto.Bool(false),
-		Split:     proto.Bool(false),
-		ReplicaId: proto.Int32(0),
+	changeRegions(t, s, hbasetest.NewSplit(t.Context(), regionOf(t, d, at), at), func() bool {
+		return bytes.Equal(regionOf(t, d, at).StartKey(), at)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), info)
-	b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), at)
-	changeRegions(t, s, "SplitRegion", b, func() bool { return bytes.Equal(regionOf(t, d, at).StartKey(), at) })
 }
 
 // mergeRegions makes the master merge the regions that contain two keys, and waits until that is done.
 func mergeRegions(t *testing.T, s *Store, d *Table, low, high []byte) {
 	t.Helper()
-	var b []byte
-	for _, key := range [][]byte{low, high} {
-		name := strings.Split(string(regionOf(t, d, key).Name()), ".")
-		r, err := proto.Marshal(&pb.RegionSpecifier{Type: pb.RegionSpecifier_ENCODED_REGION_NAME.Enum(), Value: []byte(name[len(name)-2])})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), r)
-	}
-	changeRegions(t, s, "MergeTableRegions", b, func() bool {
+	changeRegions(t, s, hbasetest.NewMerge(t.Context(), regionOf(t, d, low), regionOf(t, d, high)), func() bool {
 		return bytes.Equal(regionOf(t, d, low).StartKey(), regionOf(t, d, high).StartKey())
 	})
 }
@@ -304,20 +280,16 @@ func mergeRegions(t *testing.T, s *Store, d *Table, low, high []byte) {
 // reopen makes the master close the region that contains a key, and open it again.
 func reopen(t *testing.T, s *Store, d *Table, key []byte) {
 	t.Helper()
-	r, err := proto.Marshal(&pb.RegionSpecifier{Type: pb.RegionSpecifier_REGION_NAME.Enum(), Value: regionOf(t, d, key).Name()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, method := range []string{"UnassignRegion", "AssignRegion"} {
-		changeRegions(t, s, method, protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), r), func() bool { return true })
+	for _, call := range hbasetest.NewReopen(t.Context(), regionOf(t, d, key)) {
+		changeRegions(t, s, call, func() bool { return true })
 	}
 }
 
 // changeRegions makes a call of the master, and waits until the change is done.
-func changeRegions(t *testing.T, s *Store, method string, request []byte, done func() bool) {
+func changeRegions(t *testing.T, s *Store, call hrpc.Call, done func() bool) {
 	t.Helper()
-	err := s.master(t.Context(), method, "", func(ctx context.Context, adm gohbase.AdminClient) error {
-		_, err := adm.(gohbase.RPCClient).SendRPC(&regionsCall{hrpc.NewGetProcedureState(ctx, 0), method, request})
+	err := s.master(t.Context(), call.Name(), "", func(ctx context.Context, adm gohbase.AdminClient) error {
+		_, err := adm.(gohbase.RPCClient).SendRPC(call)
 		return err
 	})
 	if err != nil {
@@ -325,7 +297,7 @@ func changeRegions(t *testing.T, s *Store, method string, request []byte, done f
 	}
 	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s does not end", method)
+			t.Fatalf("%s does not end", call.Name())
 		}
 	}
 }
@@ -349,21 +321,3 @@ func regionOf(t *testing.T, d *Table, key []byte) hrpc.RegionInfo {
 	}
 	return g.Region()
 }
-
-// regionsCall is a call of MasterService for which gohbase has no messages.
-type regionsCall struct {
-	*hrpc.GetProcedureState
-	method  string
-	request []byte
-}
-
-func (c *regionsCall) Name() string        { return c.method }
-func (c *regionsCall) Description() string { return c.method }
-
-func (c *regionsCall) ToProto() proto.Message {
-	m := &pb.ShutdownRequest{}
-	m.ProtoReflect().SetUnknown(c.request)
-	return m
-}
-
-func (*regionsCall) NewResponse() proto.Message { return &pb.ShutdownResponse{} }

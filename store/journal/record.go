@@ -3,7 +3,6 @@ package journal
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
@@ -223,9 +222,16 @@ func countRows(lists []Rows) (n int) {
 
 // Chunked cuts a write list into parts of at most MaxRows rows.
 func Chunked(lists []Rows) (parts [][]Rows) {
+	room := 0 // rows that still fit into the last part
 	for _, t := range lists {
-		for keys := range slices.Chunk(t.Keys, MaxRows) {
-			parts = append(parts, []Rows{{Table: t.Table, Keys: keys}})
+		for keys := t.Keys; len(keys) > 0; {
+			if room == 0 {
+				parts, room = append(parts, nil), MaxRows
+			}
+			n := min(room, len(keys))
+			last := &parts[len(parts)-1]
+			*last = append(*last, Rows{Table: t.Table, Keys: keys[:n]})
+			keys, room = keys[n:], room-n
 		}
 	}
 	return parts

@@ -125,7 +125,7 @@ func TestNewerJournal(t *testing.T) {
 		if ok, err := s.Table(journal.Table).Swap(ctx, journal.Key(r), 'j', state.Qualifier, nil, []table.Cell{state}); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		mark := table.Mutation{Row: []byte("x"), Cells: []table.Cell{markCell(Mark{Kind: MarkUpdate}, 77)}}
+		mark := table.Mutation{Row: []byte("x"), Cells: []table.Cell{markCell(Mark{Kind: MarkUpdate}, 77, 0)}}
 		if err := s.Table("data").Apply(ctx, r, []table.Mutation{mark}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,14 @@
 package txn
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -23,7 +27,7 @@ type Bulk struct {
 // A loader loads in bulk on one kind of store.
 type loader interface {
 	stamp() table.Revision
-	write(ctx context.Context, t string, ms []table.Mutation) error
+	write(ctx context.Context, ws []table.Write) error
 	// commit ends the load, even if it returns an error.
 	commit(ctx context.Context, message []byte) (table.Revision, error)
 	abort(ctx context.Context) error
@@ -53,9 +57,7 @@ func (b *Bulk) Stamp() table.Revision { return b.loader.stamp() }
 
 // Write adds mutations. It may be called concurrently. Several calls may write cells of
 // the same row.
-func (b *Bulk) Write(ctx context.Context, t table.Table, ms ...table.Mutation) error {
-	return b.loader.write(ctx, t.Name(), ms)
-}
+func (b *Bulk) Write(ctx context.Context, ws ...table.Write) error { return b.loader.write(ctx, ws) }
 
 // Begin returns a transaction that sees the state before the load. Its writes become part of the
 // load by Take. The caller must call Take or Drop.
@@ -68,12 +70,7 @@ func (b *Bulk) Begin() *Tx {
 // Take adds what the transaction wrote to the load.
 func (b *Bulk) Take(ctx context.Context, tx *Tx) error {
 	tx.fillIn(b.Stamp())
-	for _, w := range tx.batch() {
-		if err := b.loader.write(ctx, w.Table, w.Mutations); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.loader.write(ctx, tx.batch())
 }
 
 // Drop ends a transaction of Begin.
@@ -126,8 +123,13 @@ func (e *embedded) bulk(ctx context.Context, o table.BulkOptions) (loader, error
 
 func (l *embeddedLoad) stamp() table.Revision { return l.r }
 
-func (l *embeddedLoad) write(_ context.Context, t string, ms []table.Mutation) error {
-	return l.bulk.Add(t, ms...)
+func (l *embeddedLoad) write(_ context.Context, ws []table.Write) error {
+	for _, x := range ws {
+		if err := l.bulk.Add(x.Table, x.Mutations...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *embeddedLoad) commit(ctx context.Context, message []byte) (table.Revision, error) {
@@ -164,33 +166,52 @@ func (e *embedded) showBulk(r table.Revision) {
 // hidden writes cells at an invisible revision. It writes each part of the write list
 // before the cells of the rows in that part.
 type hidden struct {
-	db  *DB
-	rec *journal.Record
+	db   *DB
+	rec  *journal.Record
+	step func(context.Context, func(context.Context) error) error // makes a call of the store
 
 	mu    sync.Mutex
 	chunk uint32
 }
 
 func newHidden(ctx context.Context, db *DB, r table.Revision) (*hidden, error) {
-	h := &hidden{db: db, rec: bulkRecord(r, nil)}
+	h := &hidden{db: db, rec: bulkRecord(r, nil), step: func(ctx context.Context, do func(context.Context) error) error { return do(ctx) }}
 	h.rec.Token = h.db.o.random()
 	return h, db.log.Begin(ctx, h.rec)
 }
 
 func (h *hidden) stamp() table.Revision { return h.rec.Revision }
 
-func (h *hidden) write(ctx context.Context, t string, ms []table.Mutation) error {
-	if len(ms) == 0 {
-		return nil
+// write writes the list of all rows, and then the cells, the tables in parallel.
+func (h *hidden) write(ctx context.Context, ws []table.Write) error {
+	var lists []journal.Rows
+	for _, x := range ws {
+		rows := rowsOf(x.Table, x.Mutations)
+		slices.SortFunc(rows.Keys, bytes.Compare)
+		rows.Keys = slices.CompactFunc(rows.Keys, bytes.Equal)
+		lists = append(lists, rows)
 	}
-	h.mu.Lock()
-	h.chunk++
-	n := h.chunk
-	h.mu.Unlock()
-	if err := h.db.log.Chunk(ctx, h.rec.Revision, n, []journal.Rows{rowsOf(t, ms)}); err != nil {
-		return err
+	for _, rows := range journal.Chunked(lists) {
+		h.mu.Lock()
+		h.chunk++
+		n := h.chunk
+		h.mu.Unlock()
+		if err := h.step(ctx, func(ctx context.Context) error { return h.db.log.Chunk(ctx, h.rec.Revision, n, rows) }); err != nil {
+			return err
+		}
 	}
-	return h.db.store.Table(t).Apply(ctx, h.rec.Revision, ms)
+	g, ctx := errgroup.WithContext(ctx)
+	for _, x := range ws {
+		g.Go(func() error {
+			for part := range slices.Chunk(x.Mutations, applySize) {
+				if err := h.step(ctx, func(ctx context.Context) error { return h.db.store.Table(x.Table).Apply(ctx, h.rec.Revision, part) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 func rowsOf(t string, ms []table.Mutation) journal.Rows {

@@ -39,7 +39,7 @@ func (e *cluster) bulk(ctx context.Context, _ table.BulkOptions) (loader, error)
 		w.resolver.later(p)
 		return nil, err
 	}
-	l := &clusterLoad{&hidden{db: e.db, rec: p.rec}, w, p}
+	l := &clusterLoad{&hidden{db: e.db, rec: p.rec, step: w.step}, w, p}
 	if err := w.announce(ctx, p); err != nil {
 		return nil, errors.Join(err, l.abort(ctx))
 	}
@@ -115,15 +115,6 @@ func (w *writer) awaitAlone(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-func (l *clusterLoad) write(ctx context.Context, t string, ms []table.Mutation) error {
-	for part := range slices.Chunk(ms, applySize) {
-		if err := l.w.step(ctx, func(ctx context.Context) error { return l.hidden.write(ctx, t, part) }); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (l *clusterLoad) commit(ctx context.Context, message []byte) (table.Revision, error) {

@@ -222,7 +222,7 @@ func (x *clusterBrancher) commit(ctx context.Context, tx *Tx, c *branchCell, r t
 			p.rec.Marked = append(p.rec.Marked, m.table)
 		}
 	}
-	writes := withMarks(tx.batch(), tx.markRows, c.slot)
+	writes := withMarks(tx.batch(), tx.markRows, c.slot, 0)
 	err = c.renewing(ctx, func(ctx context.Context) error {
 		if err := w.begin(ctx, p, writes); err != nil {
 			return err

@@ -33,7 +33,7 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 	if err := errors.Join(canceled(ctx), w.alive(), e.clock.drifted()); err != nil {
 		return 0, nil, err
 	}
-	writes := withMarks(tx.batch(), tx.markRows, w.slot)
+	writes := withMarks(tx.batch(), tx.markRows, w.slot, 0)
 	p, met, err := w.allocate(tx)
 	if met != nil || err != nil {
 		return 0, met, err
@@ -60,6 +60,10 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 		}
 		return 0, met, err
 	}
+	if h := e.db.turns.spent(w, tx.turn); h != nil {
+		p.ends = h.p
+		defer h.removeMarks()
+	}
 	if met, err := w.decide(ctx, p); met != nil || err != nil {
 		return 0, met, err
 	}
@@ -67,7 +71,7 @@ func (e *cluster) commit(ctx context.Context, tx *Tx) (table.Revision, *conflict
 	err = w.awaitShown(p)
 	if errors.Is(err, errTakenBack) { //rule:taken-back
 		w.rollBack(ctx, p)
-		return 0, &conflict{}, nil
+		return 0, &conflict{mark: tx.marks[0], taken: true}, nil
 	}
 	return p.rec.Revision, nil, err
 }
@@ -80,11 +84,14 @@ var errTakenBack = errors.New("the commit was taken back")
 func (w *writer) allocate(tx *Tx) (*pendingCommit, *conflict, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if o, pending, found := w.recent.conflict(tx.marks, tx.snapshot.ordinal); found {
+	if o, pending, met := w.recent.conflict(tx.marks, tx.snapshot.ordinal); met != nil {
 		if pending {
 			o = 0
 		}
-		return nil, &conflict{ordinal: o}, nil
+		return nil, &conflict{ordinal: o, mark: *met}, nil
+	}
+	if met := w.e.db.turns.queued(tx); met != nil {
+		return nil, &conflict{ordinal: tx.snapshot.ordinal, mark: *met}, nil // it has only its turn to wait for
 	}
 	p, err := w.newCommit(&journal.Record{IDs: tx.ids, Keys: tx.distinctKeys()})
 	if err != nil {
@@ -168,8 +175,8 @@ func (w *writer) apply(ctx context.Context, p *pendingCommit, writes []table.Wri
 }
 
 // applyTo writes the cells, the tables in parallel. It also reads the rows that tx marks, each after it was
-// written, and returns the sorted revisions of the commits whose marks conflict with those of tx.
-func (w *writer) applyTo(ctx context.Context, p *pendingCommit, writes []table.Write, tx *Tx) (met []table.Revision, err error) {
+// written, and returns the marks of other commits that conflict with those of tx, sorted by revision, one of each commit.
+func (w *writer) applyTo(ctx context.Context, p *pendingCommit, writes []table.Write, tx *Tx) (met []meeting, err error) {
 	p.dirty = true
 	marks := tx.marksByRow()
 	var mu sync.Mutex
@@ -178,7 +185,7 @@ func (w *writer) applyTo(ctx context.Context, p *pendingCommit, writes []table.W
 		g.Go(func() error {
 			t, marked := w.e.db.store.Table(x.Table), marks[x.Table]
 			for part := range slices.Chunk(x.Mutations, applySize) {
-				found, err := w.applyMarked(ctx, t, p.rec.Revision, part, tx, marked)
+				found, err := w.applyMarked(ctx, t, p.rec, part, tx, marked)
 				if err != nil {
 					return err
 				}
@@ -190,13 +197,19 @@ func (w *writer) applyTo(ctx context.Context, p *pendingCommit, writes []table.W
 		})
 	}
 	err = g.Wait()
-	slices.Sort(met)
-	return slices.Compact(met), err
+	slices.SortFunc(met, func(a, b meeting) int { return a.revision.Compare(b.revision) })
+	met = slices.CompactFunc(met, func(a, b meeting) bool { return a.revision == b.revision })
+	return slices.DeleteFunc(met, func(m meeting) bool {
+		if m.later != 0 {
+			w.clock.Observe(m.later) // the commits that follow give way to it, even if this server's clock is slow
+		}
+		return m.later != 0
+	}), err
 }
 
-// applyMarked applies mutations, and returns the revisions of the commits whose marks in these rows
-// conflict with those of tx.
-func (w *writer) applyMarked(ctx context.Context, t table.Table, r table.Revision, ms []table.Mutation, tx *Tx, marks map[string][]Mark) ([]table.Revision, error) {
+// applyMarked applies mutations, and returns the marks in these rows that conflict with those of tx.
+func (w *writer) applyMarked(ctx context.Context, t table.Table, own *journal.Record, ms []table.Mutation, tx *Tx, marks map[string][]Mark) ([]meeting, error) {
+	r := own.Revision
 	var keys [][]byte
 	for i := range ms {
 		if len(marks[string(ms[i].Row)]) > 0 {
@@ -207,7 +220,7 @@ func (w *writer) applyMarked(ctx context.Context, t table.Table, r table.Revisio
 		return nil, w.applyPart(ctx, t, r, ms)
 	}
 	var rows []table.Row
-	after := tx.snapshot.Low() //rule:low-water
+	after := tx.snapshot.lowMark() //rule:low-water
 	err := w.twice(ctx, func(ctx context.Context) (err error) {
 		rows, err = table.ApplyVersions(ctx, t, r, ms, keys, table.MarkFamily, after) //rule:marks-first
 		return err
@@ -215,7 +228,7 @@ func (w *writer) applyMarked(ctx context.Context, t table.Table, r table.Revisio
 	if err != nil {
 		return nil, err
 	}
-	return tx.conflicting(rows, marks, r)
+	return tx.conflicting(t.Name(), rows, marks, own)
 }
 
 // applyPart applies mutations.
@@ -281,9 +294,22 @@ func (w *writer) awaitShown(p *pendingCommit) error {
 }
 
 // finalise records a commit's final state and signals run to publish it in this server's
-// cell.
+// cell, together with the end of the reservation that ends with the commit.
 func (w *writer) finalise(p *pendingCommit, s journal.State) {
 	w.mu.Lock()
+	if w.settle(p, s); p.ends != nil {
+		w.settle(p.ends, journal.Aborted)
+		p.ends = nil
+	}
+	w.mu.Unlock()
+	w.signal()
+	if s == journal.Aborted {
+		w.e.db.shown.Broadcast()
+	}
+}
+
+// settle records a commit's final state. The caller holds w.mu.
+func (w *writer) settle(p *pendingCommit, s journal.State) {
 	if p.state = s; s == journal.Committed && p.isTaken() {
 		p.state = journal.Pending
 	}
@@ -296,8 +322,6 @@ func (w *writer) finalise(p *pendingCommit, s journal.State) {
 			w.aborted = slices.Insert(w.aborted, at, abortedCommit{p.rec, time.Now()})
 		}
 	}
-	w.mu.Unlock()
-	w.signal()
 }
 
 // rollBack aborts an undecided commit and removes its cells. From here on the commit can

@@ -5,18 +5,17 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/seed-4dac0d86/ldapd/store/journal"
-	"github.com/seed-4dac0d86/ldapd/store/pause"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
 // withMarks adds the mark cells by which other servers see what the transaction does to
 // its rows. The qualifier of a mark cell is the kind, the slot and, for MarkValue, the
-// hash.
-func withMarks(writes []table.Write, marks []markRow, slot revision.Slot) []table.Write {
+// hash. Its value says whether the mark deletes. For a mark of a reservation, it also has the
+// parameter reserved, the priority. Otherwise reserved is zero.
+func withMarks(writes []table.Write, marks []markRow, slot revision.Slot, reserved table.Revision) []table.Write {
 	at := map[string]int{}
 	for i := range writes {
 		at[writes[i].Table] = i
@@ -28,12 +27,12 @@ func withMarks(writes []table.Write, marks []markRow, slot revision.Slot) []tabl
 			at[m.table] = i
 			writes = append(writes, table.Write{Table: m.table})
 		}
-		writes[i].Mutations = addCell(writes[i].Mutations, m.row, markCell(m.mark, slot))
+		writes[i].Mutations = addCell(writes[i].Mutations, m.row, markCell(m.mark, slot, reserved))
 	}
 	return writes
 }
 
-func markCell(m Mark, slot revision.Slot) table.Cell {
+func markCell(m Mark, slot revision.Slot, reserved table.Revision) table.Cell {
 	q := binary.BigEndian.AppendUint16([]byte{byte(m.Kind)}, uint16(slot))
 	if m.Kind == MarkValue {
 		q = binary.BigEndian.AppendUint64(q, m.Hash)
@@ -42,7 +41,18 @@ func markCell(m Mark, slot revision.Slot) table.Cell {
 	if m.Deletes {
 		v[0] = deleting
 	}
+	if reserved != 0 {
+		v = binary.BigEndian.AppendUint64(v, uint64(reserved))
+	}
 	return table.Cell{Family: table.MarkFamily, Qualifier: q, Value: v}
+}
+
+// reservedPrio returns the priority of the reservation that placed a mark, or zero if a commit placed it.
+func reservedPrio(c *table.Cell) table.Revision {
+	if len(c.Value) != 9 {
+		return 0
+	}
+	return table.Revision(binary.BigEndian.Uint64(c.Value[1:]))
 }
 
 // parseMark decodes a mark's cell.
@@ -60,12 +70,18 @@ func parseMark(c *table.Cell) (Mark, error) {
 	return m, nil
 }
 
+// A meeting is an incompatible mark of another commit, which the transaction's snapshot does not show.
+type meeting struct {
+	revision table.Revision
+	mark     placed         // the transaction's own mark
+	later    table.Revision // the priority of a later reservation, which is no conflict: it waits; or zero
+}
+
 // meetOthers is called after a commit has written its marks and then read the marks of other commits on the
-// same rows. It resolves the conflicts that were found (steps 4 and 5 in transactions.md, "Commit"): met has
-// the revisions of the commits with incompatible marks that the transaction's snapshot does not show. Of two
+// same rows. It resolves the conflicts that were found (steps 4 and 5 in transactions.md, "Commit"). Of two
 // commits that do not see each other, the commit that reads the marks in a row later finds the marks of the
 // other commit.
-func (w *writer) meetOthers(ctx context.Context, p *pendingCommit, met []table.Revision) (*conflict, error) {
+func (w *writer) meetOthers(ctx context.Context, p *pendingCommit, met []meeting) (*conflict, error) {
 	if len(met) == 0 {
 		return nil, nil
 	}
@@ -73,8 +89,11 @@ func (w *writer) meetOthers(ctx context.Context, p *pendingCommit, met []table.R
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range met {
-		if met, err := w.resolveConflict(ctx, heads, p.rec, r); met != nil || err != nil {
+	for _, m := range met {
+		if met, err := w.resolveConflict(ctx, heads, p.rec, m.revision); met != nil || err != nil {
+			if met != nil {
+				met.mark = m.mark
+			}
 			return met, err
 		}
 	}
@@ -95,22 +114,28 @@ func (tx *Tx) marksByRow() map[string]map[string][]Mark {
 	return tables
 }
 
-// conflicting returns the revisions of the commits whose marks conflict with the transaction's marks in some
-// rows. The parameter own is the revision of the transaction's commit.
-func (tx *Tx) conflicting(rows []table.Row, marks map[string][]Mark, own table.Revision) (met []table.Revision, err error) {
+// conflicting returns the marks of other commits that conflict with the transaction's marks in some rows of a
+// table. The record own is of the transaction's commit.
+func (tx *Tx) conflicting(name string, rows []table.Row, marks map[string][]Mark, own *journal.Record) (met []meeting, err error) {
 	for _, row := range rows {
 		for i := range row.Cells { //rule:all-versions
 			c := &row.Cells[i]
-			if tx.isMine(c.Revision, own) || tx.snapshot.Visible(c.Revision) { //rule:unseen
+			if tx.isMine(c.Revision, own.Revision) || tx.snapshot.Visible(c.Revision) { //rule:unseen
 				continue
 			}
 			theirs, err := parseMark(c)
 			if err != nil {
 				return nil, err
 			}
-			if slices.ContainsFunc(marks[string(row.Key)], theirs.conflicts) {
-				met = append(met, c.Revision)
+			at := slices.IndexFunc(marks[string(row.Key)], theirs.conflicts)
+			if at < 0 {
+				continue
 			}
+			m := meeting{revision: c.Revision, mark: place(name, row.Key, marks[string(row.Key)][at])}
+			if prio := reservedPrio(c); prio > own.Prio {
+				m.later = prio
+			}
+			met = append(met, m)
 		}
 	}
 	return met, nil
@@ -130,7 +155,7 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 		case heads.Void(r):
 			return nil, nil
 		case heads.Visible(r):
-			return &conflict{revision: r}, nil //rule:committed-first
+			return &conflict{others: []table.Revision{r}}, nil //rule:committed-first
 		}
 		var other journal.Record
 		if err := w.step(ctx, func(ctx context.Context) (err error) {
@@ -145,7 +170,7 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 		case other.ByCell && heads.Cell(revision.SlotOf(r)).State != revision.Open:
 			return nil, nil // its server can publish nothing any more
 		case other.ByCell && goesFirst(&other, own):
-			return &conflict{revision: r, undecided: true}, nil //rule:one-gives-way
+			return &conflict{others: []table.Revision{r}}, nil //rule:one-gives-way
 		case other.ByCell:
 			done, err := w.takeBack(ctx, heads, r)
 			if err != nil || done {
@@ -156,9 +181,9 @@ func (w *writer) resolveConflict(ctx context.Context, heads *journal.Heads, own 
 			}
 			continue
 		case other.State == journal.Committed:
-			return &conflict{revision: r}, nil
+			return &conflict{others: []table.Revision{r}}, nil
 		case other.State == journal.Pending && goesFirst(&other, own):
-			return &conflict{revision: r, undecided: true}, nil
+			return &conflict{others: []table.Revision{r}}, nil
 		}
 		// This commit has priority, or the other commit has no journal row: abort the other
 		// commit. Without a journal row its cells are leftovers, and Forbid prevents that
@@ -221,7 +246,7 @@ func (w *writer) meetBranch(ctx context.Context, heads *journal.Heads, own *jour
 		c := w.branchCell(heads, revision.SlotOf(r))
 		switch {
 		case heads.Visible(r):
-			return &conflict{revision: heads.ShownBy(r)}, nil
+			return &conflict{others: []table.Revision{heads.ShownBy(r)}}, nil
 		case heads.Void(r), r < c.cell.First:
 			return nil, nil
 		case c.cell.State == revision.Merging:
@@ -247,29 +272,36 @@ func goesFirst(a, b *journal.Record) bool {
 	return a.Revision < b.Revision
 }
 
-// await returns when the other server's commit that won the conflict c is decided, and the
-// state shown includes it or excludes it for good. The commit is usually decided soon. If it is
-// still pending after a lease, await aborts it. await also makes this server read the heads,
-// because the next attempt needs a state that shows the other commit.
-func (w *writer) await(ctx context.Context, c *conflict) error {
-	patience := time.Now().Add(w.e.db.o.Lease)
-	random := w.e.db.o.random()
-	for try := 0; c.undecided; try++ {
-		if err := pause.For(ctx, jittered(min(time.Millisecond<<min(try, 6), w.e.db.o.Poll), random)); err != nil {
-			return err
-		}
-		err := w.step(ctx, func(ctx context.Context) error {
-			other, err := w.e.db.log.State(ctx, c.revision)
-			if err == nil && other.State == journal.Pending && time.Now().After(patience) {
-				_, err = w.e.db.log.Decide(ctx, &other, journal.Aborted)
+// await returns when each of other servers' commits is decided, and the state shown includes it or excludes it for good.
+// The commits are usually decided soon. If the journal decides one and it is still pending after two leases, await aborts it.
+func (w *writer) await(ctx context.Context, others []table.Revision) error {
+	for _, r := range others {
+		decided, err := w.e.awaitDecided(ctx, r)
+		if err == nil && !decided {
+			err = w.step(ctx, func(ctx context.Context) error {
+				other, err := w.e.db.log.State(ctx, r)
+				if err == nil && other.State == journal.Pending {
+					_, err = w.e.db.log.Decide(ctx, &other, journal.Aborted)
+				}
 				return err
-			}
-			c.undecided = err == nil && other.State == journal.Pending
-			return err
-		})
+			})
+		}
 		if err != nil {
 			return err
 		}
 	}
-	return w.e.awaitVisible(ctx, c.revision)
+	return nil
 }
+
+// readHeads reads the current heads.
+func (w *writer) readHeads(ctx context.Context) (heads *journal.Heads, err error) {
+	err = w.step(ctx, func(ctx context.Context) error {
+		heads, err = w.e.db.log.Heads(ctx)
+		return err
+	})
+	return heads, err
+}
+
+// isMine reports whether r is the revision of the transaction's commit or of its reservation.
+// The parameter own is the revision of the commit.
+func (tx *Tx) isMine(r, own table.Revision) bool { return r == own || r == tx.reserved }

@@ -289,7 +289,7 @@ func (e *embedded) enqueue(ctx context.Context, tx *Tx, writes []table.Write) (p
 	if err := e.writable(); err != nil {
 		return p, nil, nil, err
 	}
-	if o, _, found := e.recent.conflict(tx.marks, tx.snapshot.ordinal); found {
+	if o, _, met := e.recent.conflict(tx.marks, tx.snapshot.ordinal); met != nil {
 		return p, nil, &conflict{ordinal: o}, nil
 	}
 	noting := e.last.lines.areOpen()

@@ -417,7 +417,7 @@ func TestCollectAfterLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := load.Write(ctx, db.Table("data"), put("x", "p", "loaded"), put("y", "p", "loaded")); err != nil {
+		if err := load.Write(ctx, dataWrite(put("x", "p", "loaded"), put("y", "p", "loaded"))); err != nil {
 			t.Fatal(err)
 		}
 		r, err := load.Commit(ctx, nil)

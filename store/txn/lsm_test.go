@@ -57,7 +57,7 @@ func TestLSM(t *testing.T) {
 		}
 		tab := db.Table("data")
 		for i := range 100 {
-			if err := b.Write(ctx, tab, put(fmt.Sprintf("bulk %d", i), "p", fmt.Sprint(life))); err != nil {
+			if err := b.Write(ctx, dataWrite(put(fmt.Sprintf("bulk %d", i), "p", fmt.Sprint(life)))); err != nil {
 				t.Fatal(err)
 			}
 		}

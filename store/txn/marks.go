@@ -149,21 +149,23 @@ func newRecent() *recent {
 }
 
 // conflict looks for conflicts with the marks of a transaction. The transaction began at the
-// state with the ordinal since. conflict returns the ordinal of the state to wait for. pending
-// is true if a conflicting commit is undecided.
-func (t *recent) conflict(marks []placed, since uint64) (ordinal uint64, pending, found bool) {
+// state with the ordinal since. conflict returns the ordinal of the state to wait for, and one of the
+// marks that conflict, or nil. pending is true if a conflicting commit is undecided.
+func (t *recent) conflict(marks []placed, since uint64) (ordinal uint64, pending bool, met *placed) {
 	if len(marks) > 0 && since < t.knownSince {
-		return t.knownSince, false, true
+		return t.knownSince, false, &marks[0]
 	}
 	var buf [4]markKey
-	for _, m := range marks {
-		for _, k := range m.meets(&buf) {
+	for i := range marks {
+		for _, k := range marks[i].meets(&buf) {
 			s := t.get(k)
 			pending = pending || s.pending > 0
-			ordinal = max(ordinal, s.shown)
+			if ordinal = max(ordinal, s.shown); s.pending > 0 || s.shown > since {
+				met = &marks[i]
+			}
 		}
 	}
-	return ordinal, pending, pending || ordinal > since
+	return ordinal, pending, met
 }
 
 func (t *recent) get(k markKey) stamp {

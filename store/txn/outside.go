@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
@@ -57,17 +59,23 @@ func (f *Fill) Snapshot() *Snapshot { return f.tx.snapshot }
 // Stamp returns an id that serves for positions and change numbers; see Tx.Stamp.
 func (f *Fill) Stamp() table.Revision { return f.tx.Stamp() }
 
-// Write writes mutations. A mutation must write cells and must not delete its row.
-func (f *Fill) Write(ctx context.Context, t table.Table, ms ...table.Mutation) error {
+// Write writes mutations, the tables in parallel. A mutation must write cells and must not delete its row.
+func (f *Fill) Write(ctx context.Context, ws ...table.Write) error {
 	if f.tx.refused != nil {
 		return f.tx.refused
 	}
-	for part := range slices.Chunk(ms, applySize) {
-		if err := f.w.applyPart(ctx, t, f.at, part); err != nil {
-			return err
-		}
+	g, ctx := errgroup.WithContext(ctx)
+	for _, x := range ws {
+		g.Go(func() error {
+			for part := range slices.Chunk(x.Mutations, applySize) {
+				if err := f.w.applyPart(ctx, f.tx.db.Table(x.Table), f.at, part); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
-	return nil
+	return g.Wait()
 }
 
 // Close ends the Fill.

@@ -40,7 +40,7 @@ return done, err`}
 var rules = []rule{
 	{"the journal's row comes before any cell", []edit{{"journal-first", "if err := errors.Join(w.apply(ctx, p, writes), w.begin(ctx, p, writes)); err != nil {"}}},
 	{"marks of others are read back", []edit{{"read-back", "met, err = w.meetOthers(ctx, p, others[:0])"}}},
-	{"a conflict is what the snapshot does not show, not what is new", []edit{{"unseen", "if tx.isMine(c.Revision, own) || c.Revision < own {"}}},
+	{"a conflict is what the snapshot does not show, not what is new", []edit{{"unseen", "if tx.isMine(c.Revision, own.Revision) || c.Revision < own.Revision {"}}},
 	{"marks are read down to the low-water mark", []edit{{"low-water", "after := tx.snapshot.Max()"}}},
 	{"all versions of a mark are read back", []edit{{"all-versions", "for i := range row.Cells[:min(1, len(row.Cells))] {"}}},
 	{"the marks in a row are read when the own one is there", []edit{{"marks-first", `if rows, err = t.(table.Versioner).Versions(ctx, keys, table.MarkFamily, after); err == nil {
@@ -106,7 +106,7 @@ want = min(want, len(known))`}}},
 	{"values of one attribute conflict if they are the same", []edit{{"same-value", "return false"}}},
 	{"a child conflicts with deleting its parent", []edit{{"child", "return false"}, {"child-parent", "return false"}}},
 	{"marks of branches are met", []edit{{"branch-marks", "return nil, nil"}}},
-	{"marks of branches are read below the low-water mark", []edit{{"branch-low", "return s.low"}}},
+	{"marks of branches are read below the low-water mark", []edit{{"branch-low", "return s.heads.Stable()"}}},
 	{"a frozen branch in the way is thawed", []edit{{"thaw", "case c.cell.State != revision.Merging:"}}},
 	{"a merge in the way is a commit in the way", []edit{{"merge-met", "return nil, nil"}}},
 	{"a branch is frozen before its conflicts are looked for", []edit{{"frozen-first", `first := &mergeCheck{c: *c}

@@ -355,7 +355,7 @@ func TestBulkCrash(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range 20 {
-				if err := b.Write(ctx, db.Table("data"), put(fmt.Sprintf("bulk %d", i), "v", "v")); err != nil {
+				if err := b.Write(ctx, dataWrite(put(fmt.Sprintf("bulk %d", i), "v", "v"))); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -175,7 +175,13 @@ func (s *Snapshot) Low() table.Revision {
 	if s.view == nil || s.complete {
 		return s.low
 	}
-	return min(s.low, s.view.Settled(s.max)) //rule:branch-low
+	return min(s.low, s.view.Settled(s.max))
+}
+
+// lowMark returns a revision up to which no commit that s does not show has marks that matter. It may be above
+// Low, because the marks of aborted commits do not matter.
+func (s *Snapshot) lowMark() table.Revision {
+	return min(s.heads.Stable(), s.view.Settled(s.max)) //rule:branch-low
 }
 
 // Decided returns a revision up to which every server shows exactly the commits that s

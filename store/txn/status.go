@@ -86,7 +86,7 @@ func (db *DB) observe(tx *Tx, begun time.Time, met *conflict, err error) {
 	if db.o.Observe == nil {
 		return
 	}
-	a := Attempt{Result: "committed", Other: met != nil && met.revision != 0}
+	a := Attempt{Result: "committed", Other: met.isOthers()}
 	switch {
 	case met != nil:
 		a.Result = "conflict"

@@ -279,7 +279,7 @@ func TestFill(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, q := range []string{"gone", "stays"} {
-			if err := f.Write(ctx, a.Table("data"), put("x", q, "1")); err != nil {
+			if err := f.Write(ctx, dataWrite(put("x", q, "1"))); err != nil {
 				t.Fatal(err)
 			}
 		}

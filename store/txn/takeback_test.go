@@ -148,7 +148,7 @@ func TestCommitOfRecoveringServer(t *testing.T) {
 		hang(t, dead, []table.Write{{Table: "other", Mutations: []table.Mutation{put("q", "p", "a")}}})
 		slot := dead.commits.(*cluster).writer.Load().slot
 		hang(t, dead, withMarks([]table.Write{{Table: "data", Mutations: []table.Mutation{put("r", "p", "a")}}},
-			[]markRow{{table: "data", row: []byte("r"), mark: Mark{Kind: MarkUpdate}}}, slot))
+			[]markRow{{table: "data", row: []byte("r"), mark: Mark{Kind: MarkUpdate}}}, slot, 0))
 		kill(dead)
 		s.away.Store(true)
 		begun := time.Now()

@@ -23,8 +23,9 @@ type Tx struct {
 	snapshot *Snapshot
 	stamp    table.Revision
 	refused  error                  // the reason why the transaction must not commit, or nil
-	prio     table.Revision         // the priority: the revision of the first attempt, or 0
-	reserved table.Revision         // the revision of the attempt's reservation, or 0
+	prio     table.Revision         // the priority: the revision of the first attempt or of the reservation, or 0
+	reserved table.Revision         // the revision of the reservation, or 0
+	turn     *turn                  // the turn that the transaction holds, or nil
 	ahead    map[string][]table.Row // what ReadAhead has read, by Read.key; nil if it has read nothing
 	writes   map[string]*overlay
 	marks    []placed

@@ -174,6 +174,7 @@ type DB struct {
 	peers    stepper   // nil if no other server writes this store
 	alone    *embedded // nil if other servers may write this store
 	gate     gate
+	turns    turns
 	running  running
 	changes  changes
 
@@ -248,9 +249,8 @@ type brancher interface {
 // commits of other servers by marks in the store. It also orders, in steps, changes of
 // the settings that must be the same on all servers.
 type stepper interface {
-	// reserve places the marks of a transaction before the next attempt. It returns a nil
-	// reservation if the transaction has no marks.
-	reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error)
+	// reserve places the marks of a transaction that holds a turn, before it begins its next attempt.
+	reserve(ctx context.Context, a *attempt) (*conflict, error)
 	// alone returns when no other server writes. If another server is alive, alone
 	// returns an error that names the other server.
 	alone(ctx context.Context) error
@@ -269,19 +269,24 @@ type stepper interface {
 	backfiller() (backfiller, error)
 }
 
-// A conflict describes a commit that excludes a transaction. The transaction waits for this
-// commit before its next attempt. If revision is not zero, another server made the commit. If
-// ordinal is not zero, this server made it. If all fields are zero, the commit is not known or
+// A conflict describes the commits that exclude a transaction. The transaction waits for these
+// commits before its next attempt. If others is not empty, other servers made them. If
+// ordinal is not zero, this server made it. If both are zero, the commit is not known or
 // not decided, and the transaction waits for a short time at most.
 type conflict struct {
 	// ordinal is the ordinal of the first state that shows this server's commit. It is
 	// zero if the commit is undecided.
 	ordinal uint64
-	// revision is the revision of the other server's commit. undecided is set if that commit
-	// was pending when the conflict was found.
-	revision  table.Revision
-	undecided bool
+	// others are revisions of other servers. taken is set if another server made the transaction's
+	// commit void.
+	others []table.Revision
+	taken  bool
+	// mark is the mark of the transaction that conflicts, on a store that other servers may write.
+	mark placed
 }
+
+// isOthers reports whether the conflict is with a commit of another server.
+func (c *conflict) isOthers() bool { return c != nil && (c.taken || len(c.others) > 0) }
 
 // Open creates the tables journal and cluster if they are missing, and claims a slot
 // unless o.ReadOnly is set. A server that may write also recovers, in the background, the

@@ -21,8 +21,8 @@ import (
 const exclusiveAfter = 4
 
 // Update runs fn on a transaction and commits what fn wrote. If another commit conflicts,
-// Update runs fn again on a newer snapshot. It makes a bounded number of attempts with
-// growing, jittered pauses, and then returns ErrConflict. If fn returns an error, Update
+// Update runs fn again on a newer snapshot. It makes a bounded number of attempts, on a shared store in
+// turn with the other transactions that want the row, otherwise with growing, jittered pauses, and then returns ErrConflict. If fn returns an error, Update
 // returns that error unchanged and writes nothing. If fn writes nothing, touches no ids
 // and sets no message, Update commits nothing and returns the revision of the snapshot.
 // Update returns when the commit is durable and every later Snapshot shows it. If the
@@ -30,6 +30,11 @@ const exclusiveAfter = 4
 // Update, because the inner call may wait forever.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
 	var a attempt
+	defer func() {
+		if a.turn != nil {
+			db.turns.pass(a.turn)
+		}
+	}()
 	for try := range db.o.Attempts {
 		r, met, err := db.try(ctx, fn, &a, try)
 		switch {
@@ -41,15 +46,37 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, e
 		if met == nil || err != nil {
 			return r, err
 		}
-		random := db.o.random()
-		if err := db.commits.wait(ctx, met); err != nil {
-			return 0, err
-		}
-		if err := jitter(ctx, try, random); err != nil {
+		if err := db.lost(ctx, &a, met, try); err != nil {
 			return 0, err
 		}
 	}
 	return 0, fmt.Errorf("%w after %d attempts", ErrConflict, db.o.Attempts)
+}
+
+// lost returns when a transaction may be tried again after a conflict.
+func (db *DB) lost(ctx context.Context, a *attempt, met *conflict, try int) error {
+	random := db.o.random()
+	waited := false
+	if db.Shared() {
+		if a.turn == nil {
+			var err error
+			if a.turn, waited, err = db.turns.take(ctx, met.mark); err != nil {
+				return err
+			}
+		}
+		// Two attempts are made without a reservation: a modification whose assertion is false now needs none.
+		a.turn.contested = a.turn.contested || try > 0 && met.isOthers()
+	}
+	// Whatever excluded the transaction before it waited for its turn is shown now, unless other servers made it.
+	if !waited || len(met.others) > 0 {
+		if err := db.commits.wait(ctx, met); err != nil {
+			return err
+		}
+	}
+	if a.turn != nil {
+		try = 1
+	}
+	return jitter(ctx, try, random)
 }
 
 // try runs fn once and commits what fn wrote.
@@ -57,27 +84,29 @@ func (db *DB) try(ctx context.Context, fn func(*Tx) error, a *attempt, try int) 
 	if err := db.commits.writable(); err != nil {
 		return 0, nil, err
 	}
-	again := try >= reserveAfter
-	var reserved *reservation
+	again := try >= exclusiveAfter || a.turn != nil
 	if again {
 		if err := db.gate.enter(ctx, try >= exclusiveAfter); err != nil {
 			return 0, nil, err
 		}
 		defer db.gate.leave()
-		var met *conflict
-		var err error
-		if reserved, met, err = db.reserve(ctx, a); met != nil || err != nil {
+	}
+	if a.turn != nil {
+		if met, err := db.peers.reserve(ctx, a); met != nil || err != nil {
 			return 0, met, err
 		}
-		defer reserved.release()
 	}
 	tx := db.begin()
 	defer tx.end()
 	if tx.snapshot.err != nil {
 		return 0, nil, tx.snapshot.err
 	}
-	tx.prio, tx.reserved = a.prio, reserved.revision()
+	tx.prio, tx.turn = a.prio, a.turn
 	defer func() { a.prio, a.marks = tx.prio, tx.markRows }()
+	if a.turn != nil && a.turn.reserved != nil {
+		rec := a.turn.reserved.p.rec
+		tx.prio, tx.reserved, a.again = rec.Prio, rec.Revision, true
+	}
 	if err := fn(tx); err != nil {
 		return 0, nil, err
 	}
@@ -102,15 +131,6 @@ func (db *DB) try(ctx context.Context, fn func(*Tx) error, a *attempt, try int) 
 	s.End()
 	db.observe(tx, begun, met, err)
 	return r, met, err
-}
-
-// reserve places marks where other servers find them. It does nothing if no other server
-// writes the store.
-func (db *DB) reserve(ctx context.Context, a *attempt) (*reservation, *conflict, error) {
-	if db.peers == nil {
-		return nil, nil, nil
-	}
-	return db.peers.reserve(ctx, a)
 }
 
 // jitter pauses for a random time, to spread out transactions that lost against the same

@@ -63,6 +63,7 @@ type pendingCommit struct {
 	started time.Time
 	dirty   bool // cells of the commit may have been sent
 	state   journal.State
+	ends    *pendingCommit // the reservation that ends with this commit, or nil
 	shown   chan struct{}
 	taken   chan struct{} // closed when another server has made the commit void in this server's cell
 }

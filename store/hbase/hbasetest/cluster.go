@@ -21,8 +21,8 @@ type Cluster struct {
 	regions           []*jvm // nil while a test has killed it
 }
 
-// StartCluster runs a cluster with a number of region servers until the test ends.
-func StartCluster(tb testing.TB, regionServers int) *Cluster {
+// StartCluster runs a cluster with a number of region servers, and further settings of HBase, until the test ends.
+func StartCluster(tb testing.TB, regionServers int, properties ...[2]string) *Cluster {
 	tb.Helper()
 	need(tb)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -42,7 +42,7 @@ func StartCluster(tb testing.TB, regionServers int) *Cluster {
 		os.RemoveAll(dir)
 	})
 	for try := 0; ; try++ {
-		c.c = Config{Dir: dir, Jars: jars, Tied: true}
+		c.c = Config{Dir: dir, Jars: jars, Tied: true, Properties: properties}
 		limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		err := c.run(limited, regionServers)
 		cancel()
@@ -125,6 +125,19 @@ func (c *Cluster) KillRegionServer(i int) {
 	defer c.mu.Unlock()
 	c.regions[i].Kill()
 	c.regions[i] = nil
+}
+
+// PauseRegionServer stops the JVM of a region server without ending it, until the returned function is called. HBase takes the
+// region server for dead after a while, and it ends when it continues.
+func (c *Cluster) PauseRegionServer(i int) (resume func() error, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.regions[i].Resume, c.regions[i].Pause()
+}
+
+// PauseZooKeeper does the same with ZooKeeper.
+func (c *Cluster) PauseZooKeeper() (resume func() error, err error) {
+	return c.zookeeper.Resume, c.zookeeper.Pause()
 }
 
 // Quorum returns the ZooKeeper quorum in the form of a store's URL.

@@ -35,6 +35,7 @@ var models = []struct {
 }{
 	{"commit", commitVariants},
 	{"retry", retryVariants},
+	{"turn", turnVariants},
 	{"kinds", kindsVariants},
 	{"slots", slotsVariants},
 	{"purge", purgeVariants},

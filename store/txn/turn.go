@@ -1,0 +1,206 @@
+package txn
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/seed-4dac0d86/ldapd/store/journal"
+	"github.com/seed-4dac0d86/ldapd/store/revision"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// turnCommits is the number of commits for which the transactions of this server use one reservation. It bounds
+// how long other servers wait, and how long the reservation holds back the low-water mark.
+const turnCommits = 16
+
+// turns are the queues of this server's transactions for rows of a store that other servers also write. A transaction
+// that has lost against another one joins the queue of the row in which it lost, and tries again when it is the
+// first. So each server runs one transaction at a time of those that want a row, and the servers take turns by
+// reservations.
+type turns struct {
+	mu    sync.Mutex
+	queue map[uint64]*turn // by placed.row
+}
+
+// A turn is held by one transaction, which passes it to the next one in the queue.
+type turn struct {
+	mark    placed          // the mark in which the first transaction lost
+	waiting []chan struct{} // the transactions that wait, in order
+
+	// Only the holder uses the following fields.
+	contested bool         // a transaction has lost twice, the second time against another server
+	reserved  *reservation // or nil
+	commits   int          // number of commits since the reservation was placed
+}
+
+// take returns when the caller holds the turn of the row of the mark m. It reports whether the caller had to wait.
+func (ts *turns) take(ctx context.Context, m placed) (t *turn, waited bool, err error) {
+	ts.mu.Lock()
+	if t = ts.queue[m.row]; t == nil {
+		t = &turn{mark: m}
+		if ts.queue == nil {
+			ts.queue = map[uint64]*turn{}
+		}
+		ts.queue[m.row] = t
+		ts.mu.Unlock()
+		return t, false, nil
+	}
+	first := make(chan struct{})
+	t.waiting = append(t.waiting, first)
+	ts.mu.Unlock()
+	select {
+	case <-first:
+		return t, true, nil
+	case <-ctx.Done():
+	}
+	ts.mu.Lock()
+	i := slices.Index(t.waiting, first)
+	if i >= 0 {
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+	}
+	ts.mu.Unlock()
+	if i < 0 {
+		ts.pass(t) // the turn came at the same time
+	}
+	return nil, true, context.Cause(ctx)
+}
+
+// pass passes the turn to the next transaction in the queue.
+func (ts *turns) pass(t *turn) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if len(t.waiting) > 0 {
+		close(t.waiting[0])
+		t.waiting = t.waiting[1:]
+		return
+	}
+	t.reserved.release()
+	delete(ts.queue, t.mark.row)
+}
+
+// queued returns a mark of a transaction that has to join a queue, or nil. A transaction that holds a turn joins no other
+// queue: two could wait for each other.
+func (ts *turns) queued(tx *Tx) *placed {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if len(ts.queue) == 0 || tx.turn != nil {
+		return nil
+	}
+	for i, m := range tx.marks {
+		if t := ts.queue[m.row]; t != nil && m.conflicts(t.mark.Mark) {
+			return &tx.marks[i]
+		}
+	}
+	return nil
+}
+
+// spent counts a commit of the turn's holder. It returns the turn's reservation if that ends with this commit, because nobody
+// waits for the turn, or other servers have waited long enough.
+func (ts *turns) spent(w *writer, t *turn) *reservation {
+	if t == nil || t.reserved == nil || t.reserved.w != w {
+		return nil
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t.commits++; t.commits < turnCommits && len(t.waiting) > 0 {
+		return nil
+	}
+	r := t.reserved
+	t.reserved, t.commits, t.contested = nil, 0, false
+	return r
+}
+
+// An attempt is the information that one attempt of a transaction passes to the next
+// attempt.
+type attempt struct {
+	prio  table.Revision // the priority: the revision of the first attempt or, if there was one, of the first reservation
+	marks []markRow      // the marks of the last attempt
+	turn  *turn          // the turn that the transaction holds, or nil
+	again bool           // the transaction has used a reservation
+}
+
+// A reservation is a commit that only places marks, for the transactions of a turn. It is always rolled back in the
+// end. Commits of later transactions give way to it, and later reservations wait for it, so the reservations of a
+// row are a queue of servers. Safety does not depend on reservations, because every commit looks for conflicts.
+type reservation struct {
+	w *writer
+	p *pendingCommit
+}
+
+// reserve places the marks of a transaction, unless its turn has a reservation or needs none. It returns a conflict
+// if there are earlier reservations or undecided commits: the transaction waits for all of them.
+func (e *cluster) reserve(ctx context.Context, a *attempt) (*conflict, error) {
+	t := a.turn
+	w, err := e.holder()
+	if err != nil {
+		return nil, err
+	}
+	if t.reserved != nil && t.reserved.w != w {
+		t.reserved = nil // the slot was lost, and the reservation with it
+	}
+	if t.reserved != nil || !t.contested {
+		return nil, nil
+	}
+	w.mu.Lock()
+	p, err := w.newCommit(&journal.Record{})
+	if err == nil {
+		// The head need not wait for this commit, because a reservation is never shown.
+		p.started = p.started.Add(-grace)
+		if a.again {
+			p.rec.Prio = a.prio // another server took the transaction's commit back when its reservation had ended
+		}
+	}
+	w.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	h := &reservation{w, p}
+	before, err := h.place(context.WithoutCancel(ctx), a.marks)
+	if err != nil {
+		h.release()
+		return nil, err
+	}
+	if t.reserved = h; len(before) > 0 {
+		return &conflict{mark: t.mark, others: before}, nil
+	}
+	return nil, nil
+}
+
+// place writes the marks, and returns the revisions to wait for.
+func (h *reservation) place(ctx context.Context, marks []markRow) (before []table.Revision, err error) {
+	w, p := h.w, h.p
+	writes := withMarks(nil, marks, w.slot, p.rec.Prio)
+	if err := w.begin(ctx, p, writes); err != nil {
+		return nil, err
+	}
+	s := w.e.db.Snapshot()
+	defer s.Close()
+	tx := &Tx{db: w.e.db, snapshot: s}
+	for _, m := range marks {
+		tx.Mark(w.e.db.store.Table(m.table), m.row, m.mark)
+	}
+	met, err := w.applyTo(ctx, p, writes, tx)
+	for _, m := range met {
+		// A commit deals with branches. A server whose slot is being recovered can publish nothing any more.
+		if slot := revision.SlotOf(m.revision); !slot.IsBranch() && s.heads.Cell(slot).State == revision.Open {
+			before = append(before, m.revision)
+		}
+	}
+	return before, err
+}
+
+// release ends the reservation. The marks are removed in the background, because no reader needs to wait for the
+// removal.
+func (h *reservation) release() {
+	if h != nil {
+		h.w.e.done.Go(func() { h.w.rollBack(h.w.e.background, h.p) })
+	}
+}
+
+// removeMarks removes the marks of a reservation that has ended. If it fails, cleanUp does it later.
+func (h *reservation) removeMarks() {
+	h.w.e.done.Go(func() {
+		_ = h.w.step(h.w.e.background, func(ctx context.Context) error { return h.w.e.db.log.Rollback(ctx, h.p.rec) })
+	})
+}

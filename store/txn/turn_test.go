@@ -1,0 +1,172 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
+)
+
+// count increments a counter.
+func count(t *testing.T, ctx context.Context, db *DB) error {
+	tab := db.Table("data")
+	_, err := db.Update(ctx, func(tx *Tx) error {
+		n, err := strconv.Atoi("0" + value(t, tx, tab, "count", "n"))
+		if err != nil {
+			return err
+		}
+		tx.Write(tab, put("count", "n", strconv.Itoa(n+1)))
+		tx.Mark(tab, []byte("count"), Mark{Kind: MarkUpdate})
+		return nil
+	})
+	return err
+}
+
+// TestContention makes the clients of three servers increment one counter, on a store with round trips of a
+// millisecond. No increment may be lost or be refused, and they may take hardly longer than one after the
+// other, each of which has four round trips. The time is virtual.
+func TestContention(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		ctx := t.Context()
+		s := &farStore{Mem: tabletest.NewMem(), trip: time.Millisecond}
+		if err := s.Create(ctx, otherSpec); err != nil {
+			t.Fatal(err)
+		}
+		var tries atomic.Int64
+		o := Options{Observe: func(Attempt) { tries.Add(1) }}
+		const servers, clients, each = 3, 8, 20
+		const all = servers * clients * each
+		var g errgroup.Group
+		begun := time.Now()
+		for range servers {
+			db := open(t, s, o)
+			for range clients {
+				g.Go(func() error {
+					for range each {
+						if err := count(t, ctx, db); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+		}
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(begun)
+		t.Logf("%.0f increments a second, %.1f attempts each", all/took.Seconds(), float64(tries.Load())/all)
+		if each := took / all; each > 6*time.Millisecond || tries.Load() > all*5/2 {
+			t.Errorf("an increment took %v, and %.1f attempts", each, float64(tries.Load())/all)
+		}
+		db := open(t, s, o)
+		if got := value(t, db.current.Load(), db.Table("data"), "count", "n"); got != strconv.Itoa(all) {
+			t.Errorf("counted to %s, want %d", got, all)
+		}
+	})
+}
+
+// TestCanceledTurn checks that a transaction that is canceled while it waits for its turn leaves the queue, and that the
+// next one gets the turn.
+func TestCanceledTurn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		db := open(t, newMem(), fast)
+		m := place("data", []byte("count"), Mark{Kind: MarkUpdate})
+		held, _, err := db.turns.take(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var g sync.WaitGroup
+		g.Go(func() {
+			if err := count(t, ctx, db); !errors.Is(err, cause) {
+				t.Errorf("canceled: %v", err)
+			}
+		})
+		synctest.Wait()
+		g.Go(func() {
+			if err := count(t, t.Context(), db); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		cancel(cause)
+		synctest.Wait()
+		db.turns.pass(held)
+		g.Wait()
+		if len(db.turns.queue) > 0 {
+			t.Errorf("%d queues are left", len(db.turns.queue))
+		}
+	})
+}
+
+// TestLongTransaction checks that a transaction with long reads is not starved by short
+// transactions of another server: after two attempts it places its marks before it
+// reads, and the short transactions give way. One of them, which had begun before, may still pass.
+func TestLongTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		s := newMem()
+		slow, f := tabletest.WithFaults(s, 1) // no faults, but calls are slow
+		f.SetDelay(2 * time.Millisecond)
+		o := Options{Lease: 10 * time.Second}
+		long, short := open(t, slow, o), open(t, slow, o)
+		var stop atomic.Bool
+		var counted atomic.Int64
+		var g sync.WaitGroup
+		count := func(db *DB, read time.Duration) (attempts int, err error) {
+			tab := db.Table("data")
+			_, err = db.Update(ctx, func(tx *Tx) error {
+				attempts++
+				n, _ := strconv.Atoi("0" + value(t, tx, tab, "count", "n"))
+				time.Sleep(read)
+				tx.Write(tab, put("count", "n", strconv.Itoa(n+1)))
+				tx.Mark(tab, []byte("count"), Mark{Kind: MarkUpdate})
+				return nil
+			})
+			return attempts, err
+		}
+		g.Go(func() {
+			for !stop.Load() {
+				switch _, err := count(short, 0); {
+				case err == nil:
+					counted.Add(1)
+				case !errors.Is(err, ErrConflict):
+					t.Error(err)
+					return
+				}
+			}
+		})
+		for range 5 {
+			attempts, err := count(long, 500*time.Millisecond)
+			if err != nil || attempts > 4 {
+				t.Errorf("%d attempts, want at most %d: %v", attempts, 4, err)
+			}
+			counted.Add(1)
+		}
+		stop.Store(true)
+		g.Wait()
+		if err := long.CatchUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := value(t, long.current.Load(), long.Table("data"), "count", "n"); got != strconv.Itoa(int(counted.Load())) {
+			t.Errorf("counted to %s, want %d", got, counted.Load())
+		}
+		for _, db := range []*DB{long, short} {
+			if err := db.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
