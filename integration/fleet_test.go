@@ -89,6 +89,16 @@ func (f *fleet) disturb(length, every time.Duration, enough func() bool, clients
 	g.Wait()
 }
 
+// logged reports whether one of the servers has logged a text.
+func (f *fleet) logged(text string) bool {
+	for i := range f.seats {
+		if f.seats[i].logged(text) {
+			return true
+		}
+	}
+	return false
+}
+
 // replace kills a server and starts another one in its place.
 func (f *fleet) replace(n int) {
 	f.seats[n].process().kill()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,15 +44,23 @@ type run struct {
 
 // A seat is a place at which one server at a time runs.
 type seat struct {
-	args []string
-	mu   sync.Mutex
-	p    *process
+	args   []string
+	mu     sync.Mutex
+	p      *process
+	former []*process
 }
 
 func (s *seat) process() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.p
+}
+
+// logged reports whether a server that sits or sat at the seat has logged a text.
+func (s *seat) logged(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(append(slices.Clip(s.former), s.p), func(p *process) bool { return strings.Contains(p.stderr.String(), text) })
 }
 
 func (r *run) url(server int) string { return r.seats[server].process().url() }
@@ -115,6 +124,9 @@ func (s *seat) sit(t *testing.T, store string) {
 			return err
 		}
 		s.mu.Lock()
+		if s.p != nil {
+			s.former = append(s.former, s.p)
+		}
 		s.p = p
 		s.mu.Unlock()
 		return nil

@@ -206,10 +206,9 @@ func (x *guessing) unlock(g *guessed) {
 		name := fmt.Sprintf("uid=%d,%s", account, g.unit)
 		for i := range x.seats {
 			c := x.seats[i].process().admin()
-			// Without pwdLockoutStrict, a server that could not write a failure remembers it alone.
-			for try := 0; g.bound > lockoutFailures && try < lockoutFailures && verdict(c, name, "wrong") == wrong; try++ {
-			}
-			if got := verdict(c, name, lockoutPassword); got != locked {
+			got := verdict(c, name, lockoutPassword)
+			// Without pwdLockoutStrict, a server that could not write a failure said so, and locked the account alone.
+			if loose := g.bound > lockoutFailures; got != locked && !(loose && got == accepted && x.logged("this server alone remembers it")) {
 				x.t.Errorf("%s, locked, the right password at server %d: outcome %d", name, i, got)
 			}
 			c.Close()

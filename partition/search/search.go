@@ -279,19 +279,18 @@ func (f *finder) base(ctx context.Context) {
 // without an iterator, which allocates.
 func (f *finder) candidates(ctx context.Context) {
 	f.listed()
-	if len(f.q.After) > 0 {
-		f.runAccess(ctx)
-		return
+	var set *index.Set
+	maybe := false
+	if len(f.q.After) == 0 {
+		set, f.row, maybe = plan.Known(ctx, f.s.Reader, f.access, f.row[:0])
 	}
-	set, row, maybe := plan.Known(ctx, f.s.Reader, f.access, f.row[:0])
-	f.row = row
 	if set == nil {
 		f.runAccess(ctx)
 		return
 	}
-	for i := range set.Len() {
+	for i, n := 0, len(f.row); i < set.Len(); i++ {
 		id := set.ID(i)
-		f.row = append(f.row[:len(row)], id[:]...)
+		f.row = append(f.row[:n], id[:]...)
 		if !f.consider(ctx, index.Candidate{ID: id, Parent: set.Parent(i), Maybe: maybe, Position: f.row}, nil) {
 			return
 		}

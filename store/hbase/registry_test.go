@@ -3,7 +3,6 @@ package hbase
 import (
 	"context"
 	"encoding/binary"
-	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/alltime"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/rpctest"
 )
 
 // A node is a server with a connection registry. It answers with what answers has for a method, and if there is nothing, not at all.
@@ -42,39 +42,23 @@ func (n node) start(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// serve reads a preamble and the header of a connection, and answers calls.
+// serve answers the calls of a connection.
 func (n node) serve(c net.Conn) {
-	defer c.Close()
-	if _, err := io.CopyN(io.Discard, c, 6); err != nil {
-		return
-	}
-	for hello := true; ; hello = false {
-		var size [4]byte
-		if _, err := io.ReadFull(c, size[:]); err != nil {
-			return
-		}
-		b := make([]byte, binary.BigEndian.Uint32(size[:]))
-		if _, err := io.ReadFull(c, b); err != nil {
-			return
-		}
-		if hello {
-			continue
-		}
+	rpctest.Calls(c, func(b []byte) bool {
 		header, _ := protowire.ConsumeBytes(b)
 		var h pb.RequestHeader
 		if proto.Unmarshal(header, &h) != nil || n.answers[h.GetMethodName()] == nil {
-			continue
+			return true
 		}
 		head, err := proto.Marshal(&pb.ResponseHeader{CallId: h.CallId})
 		if err != nil {
-			return
+			return false
 		}
 		b = protowire.AppendBytes(protowire.AppendBytes(make([]byte, 4), head), n.answers[h.GetMethodName()]())
 		binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-		if _, err := c.Write(b); err != nil {
-			return
-		}
-	}
+		_, err = c.Write(b)
+		return err == nil
+	})
 }
 
 // message returns an encoded message with length-delimited fields, which are numbered from 1 on.

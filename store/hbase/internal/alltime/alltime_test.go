@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
-	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -20,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/server/certstest"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/internal/rpctest"
 )
 
 var (
@@ -61,23 +61,7 @@ func server(t *testing.T, l net.Listener, d *Dialer) (hrpc.RegionClient, <-chan 
 		if err != nil {
 			return
 		}
-		defer c.Close()
-		if _, err := io.CopyN(io.Discard, c, 6); err != nil {
-			return
-		}
-		for hello := true; ; hello = false {
-			var size [4]byte
-			if _, err := io.ReadFull(c, size[:]); err != nil {
-				return
-			}
-			b := make([]byte, binary.BigEndian.Uint32(size[:]))
-			if _, err := io.ReadFull(c, b); err != nil {
-				return
-			}
-			if !hello {
-				calls <- b
-			}
-		}
+		rpctest.Calls(c, func(b []byte) bool { calls <- b; return true })
 	}()
 	rc := region.NewClient(l.Addr().String(), region.RegionClient, &region.RegionClientOptions{
 		QueueSize: 1, Logger: slog.New(slog.DiscardHandler),
