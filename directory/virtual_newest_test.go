@@ -149,7 +149,7 @@ func TestNewestFirst(t *testing.T) {
 		c.must("add", "dn: dc=example,dc=com", "objectClass: domain", "dc: example")
 		c.must("add", "dn: ou=a,dc=example,dc=com", "objectClass: organizationalUnit", "ou: a")
 		names := []string{"x", "y", "z"}
-		for i := range 150 {
+		for i := range 200 {
 			uid := names[r.IntN(len(names))]
 			name := "dn: uid=" + uid + ",dc=example,dc=com"
 			switch r.IntN(6) {

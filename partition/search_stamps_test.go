@@ -135,7 +135,7 @@ func (m *stampModel) step(ctx context.Context) {
 		m.load()
 	case n == 5 && (m.second == time.Second || len(m.open) == 0): // on a shared store, branches make a collection wait
 		m.collect(ctx)
-	case n == 6:
+	case n == 6 || n == 7 || len(m.kept) == 0:
 		if len(m.kept) == 4 { // every step searches all of them
 			i := m.r.IntN(4)
 			m.kept = slices.Delete(m.kept, i, i+1)
