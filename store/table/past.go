@@ -19,6 +19,7 @@ type Scanner func(Range, Select) iter.Seq2[Row, error]
 func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		from := r.Start
+		var before [][]byte // the last keys
 		for {
 			failed, ended := error(nil), false
 			for row, err := range scan(Range{from, r.End}, s) {
@@ -27,6 +28,7 @@ func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) it
 					break
 				}
 				from = append(bytes.Clone(row.Key), 0)
+				before = append(before[max(0, len(before)-nearKeys):], from)
 				if !yield(row, nil) {
 					return
 				}
@@ -39,7 +41,7 @@ func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) it
 				return
 			}
 			gap := Range{from, r.End}
-			if from, ended = behind(scan, gap, s); !ended {
+			if from, ended = behind(scan, gap, s, before); !ended {
 				gap.End = from
 			}
 			if err := lost(gap, failed); err != nil {
@@ -55,10 +57,12 @@ func ScanPast(scan Scanner, r Range, s Select, lost func(Range, error) error) it
 
 // The function "behind" returns the first key of a range at which reading can continue. It moves
 // forward in steps of doubling size until it finds a key at which a scan succeeds. Then it
-// narrows the last step by bisection, with longer and longer keys, until no row between the
-// unreadable key and the readable one can be read: an engine may need long for each failure. The
-// result ended is true if there is no such key.
-func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
+// narrows the last step by bisection, more and more finely, until no row between the
+// unreadable key and the readable one can be read. The distances of the keys before the range say
+// how large the first step is and how fine the first bisection, because an engine may need long for
+// each failure: Pebble 2.1 flips each bit of a block whose checksum is wrong in search of the fault.
+// The result ended is true if there is no such key.
+func behind(scan Scanner, r Range, s Select, before [][]byte) (key []byte, ended bool) {
 	s.MaxRows = 1
 	one := func(r Range, reverse bool) (key []byte, err error) {
 		s.Reverse = reverse
@@ -73,7 +77,8 @@ func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
 	}
 	k := keySpace{len(r.Start) + keyGrain}
 	from := k.number(r.Start)
-	bad, good, step := from, (*big.Int)(nil), big.NewInt(1)
+	step := k.distance(before)
+	bad, good, grain := from, (*big.Int)(nil), new(big.Int).Rsh(step, finer)
 	for good == nil {
 		at := new(big.Int).Add(from, step)
 		key, ok := k.key(at)
@@ -87,8 +92,8 @@ func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
 		}
 		step = new(big.Int).Lsh(step, 1)
 	}
-	for range keyRounds {
-		bad, good = k.halve(bad, good, reads)
+	for rounds := 0; rounds < keyRounds; {
+		bad, good = k.halve(bad, good, grain, reads)
 		low, _ := k.key(bad)
 		key, _ = k.key(good)
 		if next, err := one(Range{key, r.End}, false); err == nil && next != nil {
@@ -96,28 +101,34 @@ func behind(scan Scanner, r Range, s Select) (key []byte, ended bool) {
 				return key, false
 			}
 		}
+		if grain.Sign() > 0 {
+			grain.Rsh(grain, 2*finer)
+			continue
+		}
+		rounds++
 		k.bytes += keyGrain
 		bad, good = bad.Lsh(bad, 8*keyGrain), good.Lsh(good, 8*keyGrain)
 	}
-	key, _ = k.key(good)
 	return key, false
 }
 
 const (
 	keyGrain  = 8 // in each round, keys become longer by this number of bytes
 	keyRounds = 6
+	nearKeys  = 8 // number of distances that show how close keys are
+	finer     = 8 // number of bits by which the bisection is finer than these distances
 )
 
-// halve searches by bisection for the place at which keys become readable. bad is the
-// number of an unreadable key, and good is the number of a readable key. The results are
-// adjacent numbers with the same properties.
-func (k keySpace) halve(bad, good *big.Int, reads func([]byte) bool) (_, _ *big.Int) {
+// halve searches by bisection for the place at which keys become readable. bad is the number of
+// an unreadable key, and good is the number of a readable key. The results have the same properties,
+// and are adjacent or not farther apart than grain.
+func (k keySpace) halve(bad, good, grain *big.Int, reads func([]byte) bool) (_, _ *big.Int) {
 	for {
-		half := new(big.Int).Add(bad, good)
-		half.Rsh(half, 1)
-		if half.Cmp(bad) == 0 {
+		half := new(big.Int).Sub(good, bad)
+		if half.Cmp(grain) <= 0 || half.BitLen() < 2 {
 			return bad, good
 		}
+		half.Add(bad, half.Rsh(half, 1))
 		if key, _ := k.key(half); reads(key) {
 			good = half
 		} else {
@@ -134,6 +145,20 @@ func (k keySpace) number(key []byte) *big.Int {
 	b := make([]byte, k.bytes)
 	copy(b, key)
 	return new(big.Int).SetBytes(b)
+}
+
+// distance returns the power of two just below the smallest distance between two of some keys in
+// order, or 1. Adding a power of two changes the fewest bytes of a key, so a step finds the place
+// of a similar key, such as the same name below the next parent.
+func (k keySpace) distance(keys [][]byte) *big.Int {
+	bits := 1
+	for i := 1; i < len(keys); i++ {
+		d := k.number(keys[i])
+		if n := d.Sub(d, k.number(keys[i-1])).BitLen(); i == 1 || n < bits {
+			bits = n
+		}
+	}
+	return new(big.Int).Lsh(big.NewInt(1), uint(max(bits, 1)-1))
 }
 
 // key returns the key of a number, or false if the number is too large.
