@@ -120,6 +120,24 @@ print(user and user["name"])
 P
 		chmod 755 /mnt/bin/login`, true, ""},
 	{"kerberos", "krb5-kdc-ldap krb5-kdc krb5-admin-server krb5-user", `printf '%s\n' '[libdefaults]' 'default_realm = EXAMPLE.COM' '[realms]' 'EXAMPLE.COM = {' 'kdc = localhost' '}' >/etc/krb5.conf`, true, ""},
+	{"keycloak", "org.keycloak/keycloak-quarkus-dist/26.7.3/zip", `cp -a /usr/lib/apps/keycloak-* /mnt/keycloak; mkdir -p /mnt/keycloak/data/import; cp /etc/keycloak/example-realm.json /mnt/keycloak/data/import
+		ln -s /mnt/keycloak/bin/kcadm.sh /mnt/bin
+		export KC_BOOTSTRAP_ADMIN_USERNAME=admin KC_BOOTSTRAP_ADMIN_PASSWORD=secret JAVA_OPTS_APPEND=-XX:TieredStopAtLevel=1
+		sh /mnt/keycloak/bin/kc.sh start-dev --import-realm --truststore-paths=/etc/ssl/certs/ca-certificates.crt >/mnt/java.log 2>&1 &
+		cat >/mnt/bin/login <<'P'
+#!/usr/bin/python3
+import base64, json, sys, urllib.error, urllib.parse, urllib.request
+form = dict(client_id="portal", grant_type="password", scope="openid", username=sys.argv[1], password=sys.argv[2])
+try:
+    answer = urllib.request.urlopen("http://localhost:8080/realms/example/protocol/openid-connect/token", urllib.parse.urlencode(form).encode())
+    claims = json.loads(base64.urlsafe_b64decode(json.load(answer)["access_token"].split(".")[1] + "=="))
+    print(claims["name"], f"<{claims['email']}>", *sorted(claims.get("groups", [])))
+except urllib.error.HTTPError as e:
+    print(json.load(e)["error_description"])
+P
+		chmod 755 /mnt/bin/login
+		for try in 1 2 3; do await 'curl -sf http://localhost:8080/realms/example'; done
+		kcadm.sh config credentials --server http://localhost:8080 --realm master --user admin --password secret`, true, ""},
 	{"nslcd", "", "chgrp nslcd /etc/nslcd.conf; mkdir /run/nslcd; chown nslcd:nslcd /run/nslcd; nslcd & await 'test -S /run/nslcd/socket'", false, "/lib/*/libnss_ldap.so.2"},
 	{"postfix", "", "echo compatibility_level = 3.6 >/etc/postfix/main.cf", false, "/usr/lib/postfix/postfix-ldap.so"},
 	{"powerdns", "pdns-backend-ldap bind9-host", `useradd -r pdns; mkdir /run/pdns; pdns_server --setuid= --setgid= --guardian=no --daemon=no & await "ss -lun | grep :53"`, true, ""},
