@@ -15,8 +15,8 @@
 #    question mark is cut there, and a comma in an extension makes several extensions. ONE in capital letters makes it no URL.
 # 6. Pike 8.0, Protocols.LDAP.parse_ldap_url: ONE is base.
 #
-# Apache's LDAP API 2.1.9, Perl's URI 5.17 (URI::ldap; the scope as it is written) and OpenLDAP's ldapurl 2.5.13 read all of them
-# rightly. It hurts whoever configures a search by a URL, or follows referrals. docs/libraries.md says what to do.
+# Perl's URI 5.17 (URI::ldap; the scope as it is written) and OpenLDAP's ldapurl 2.5.13 read all of them rightly. It hurts
+# whoever configures a search by a URL, or follows referrals. docs/libraries.md says what to do.
 #
 # Seen on 2026-11-29 with Java 17 and Python 3.11. It needs root, Debian 12, python3, mvn, java and unshare. It fails if one of the
 # six changes.
@@ -34,7 +34,6 @@ cat > pom.xml <<'P'
 <groupId>f</groupId><artifactId>f</artifactId><version>1</version>
 <dependencies>
 <dependency><groupId>com.unboundid</groupId><artifactId>unboundid-ldapsdk</artifactId><version>7.0.5</version></dependency>
-<dependency><groupId>org.apache.directory.api</groupId><artifactId>api-all</artifactId><version>2.1.9</version></dependency>
 <dependency><groupId>org.openidentityplatform.opendj</groupId><artifactId>opendj-core</artifactId><version>4.9.2</version></dependency>
 <dependency><groupId>com.novell.ldap</groupId><artifactId>jldap</artifactId><version>4.3</version></dependency>
 </dependencies></project>
@@ -60,8 +59,6 @@ public class Read {
         var out = new java.io.PrintStream(System.out, true, "UTF-8");
         for (String url : Files.readAllLines(Path.of("urls"))) {
             out.println(url);
-            var apache = new org.apache.directory.api.ldap.model.url.LdapUrl(url);
-            out.println("  Apache " + apache.getDn() + " " + apache.getAttributes() + " " + apache.getScope() + " " + apache.getFilter());
             if (!url.contains("e-bindname")) { // which OpenDJ refuses
                 var openDJ = org.forgerock.opendj.ldap.LDAPUrl.valueOf(url);
                 out.println("  OpenDJ " + openDJ.getName().toString().replace("\u008d", "<8d>").replace("\u0087", "<87>") + " " + openDJ.getAttributes() + " " + openDJ.getScope() + " " + openDJ.getFilter());
@@ -149,31 +146,25 @@ unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh >> seen
 cat seen
 cat > expected <<'X'
 ldap://h/o=University%20of%20Michigan,c=US?postalAddress
-  Apache o=University of Michigan,c=US [postalAddress] base null
   OpenDJ o=University of Michigan,c=US [] base (objectClass=*)
   UnboundID o=University of Michigan,c=US [postalAddress] BASE (objectClass=*)
   JLDAP o=University%20of%20Michigan,c=US [postalAddress] 0 null
 ldap://h/o=University%20of%20Michigan,c=US??sub?(cn=Babs%20Jensen)
-  Apache o=University of Michigan,c=US [] sub (cn=Babs Jensen)
   OpenDJ o=University of Michigan,c=US [] sub (cn=Babs Jensen)
   UnboundID o=University of Michigan,c=US [] SUB (cn=Babs Jensen)
   JLDAP o=University%20of%20Michigan,c=US [] 2 (cn=Babs%20Jensen)
 ldap://h/c=GB?objectClass?ONE
-  Apache c=GB [objectClass] one null
   OpenDJ c=GB [objectClass] base (objectClass=*)
   UnboundID c=GB [objectClass] ONE (objectClass=*)
   JLDAP c=GB [objectClass] 1 null
 ldap://h/o=Question%3f,c=US?mail
-  Apache o=Question?,c=US [mail] base null
   OpenDJ o=Question?,c=US [] base (objectClass=*)
   UnboundID o=Question?,c=US [mail] BASE (objectClass=*)
   JLDAP o=Question%3f,c=US [mail] 0 null
 ldap://h/??sub??e-bindname=cn=Manager%2cdc=example%2cdc=com
-  Apache  [] sub null
   UnboundID  [] SUB ?e-bindname=cn=Manager,dc=example,dc=com
   JLDAP  [] 2 null
 ldap://h/cn=Lu%c4%8di%c4%87,dc=example
-  Apache cn=Lučić,dc=example [] base null
   OpenDJ cn=LuÄ<8d>iÄ<87>,dc=example [] base (objectClass=*)
   UnboundID cn=Lučić,dc=example [] BASE (objectClass=*)
   JLDAP cn=Lu%c4%8di%c4%87,dc=example [] 0 null
