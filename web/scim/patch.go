@@ -134,7 +134,10 @@ func (k *kind) applyNamed(m object, c *membership, verb, name string, v any) err
 // apply changes an attribute of an object.
 func (a *attribute) apply(into object, verb string, p path, v any) error {
 	var sub *attribute
-	if p.sub != "" {
+	switch {
+	case strings.EqualFold(p.sub, "primary") && a.types != nil:
+		return a.choose(into, p, verb != "remove" && truth(v))
+	case p.sub != "":
 		if sub = find(a.sub, p.sub); sub == nil {
 			return invalid("invalidPath", "%s has no sub-attribute %q that is served", a.name, short(p.sub))
 		}
@@ -187,6 +190,11 @@ func (a *attribute) apply(into object, verb string, p path, v any) error {
 				all = append(slices.Clip(all), e)
 			}
 		}
+		primary := 0
+		if slices.ContainsFunc(listOf(v), func(e any) bool { o, _ := e.(object); return truth(get(o, "primary")) }) {
+			primary = slices.IndexFunc(all, func(x any) bool { return maps.Equal(x.(object), n.([]any)[0].(object)) })
+		}
+		all = a.first(all, primary)
 		into[a.name] = all
 	case a.kind == "complex" && !a.multi:
 		o, _ := old.(object)
@@ -199,6 +207,40 @@ func (a *attribute) apply(into object, verb string, p path, v any) error {
 		into[a.name] = n
 	}
 	return nil
+}
+
+// first returns values with the i-th in front, which makes it the primary one.
+func (a *attribute) first(all []any, i int) []any {
+	all = slices.Concat(all[i:i+1], all[:i], all[i+1:])
+	if a.inOrder() {
+		for i, e := range all {
+			all[i] = withType(maps.Clone(e.(object)), other)
+		}
+		all[0].(object)["type"] = a.types[0].name
+	}
+	return all
+}
+
+// choose makes the value that a path selects the primary one. That a value is not to be it changes nothing: one of them
+// always is.
+func (a *attribute) choose(into object, p path, primary bool) error {
+	all, _ := into[a.name].([]any)
+	for i, e := range all {
+		is, err := p.filter == nil, error(nil)
+		if !is {
+			is, err = a.selects(p.filter, e.(object), i == 0)
+		}
+		switch {
+		case err != nil:
+			return err
+		case is && primary:
+			into[a.name] = a.first(all, i)
+			return nil
+		case is:
+			return nil
+		}
+	}
+	return invalid("noTarget", "no value of %s is selected by the path", a.name)
 }
 
 // without removes values of an attribute.

@@ -300,12 +300,8 @@ func (a *attribute) normal(v any) (any, error) {
 		}
 		return a.one(v)
 	}
-	list, ok := v.([]any)
-	if !ok && v != nil {
-		list = []any{v}
-	}
 	var all, main, work []any
-	for _, e := range list {
+	for _, e := range listOf(v) {
 		one, err := a.one(e)
 		switch o, _ := e.(object); {
 		case err != nil:
@@ -326,6 +322,15 @@ func (a *attribute) normal(v any) (any, error) {
 		return nil, nil
 	}
 	return all, nil
+}
+
+// listOf returns what may be one value or a list of them as a list.
+func listOf(v any) []any {
+	list, ok := v.([]any)
+	if !ok && v != nil {
+		list = []any{v}
+	}
+	return list
 }
 
 // get returns the value of a name in any case.

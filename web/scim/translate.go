@@ -38,6 +38,9 @@ func (c *client) translate(in scope, t test) (f filter.Filter, err error) {
 		return &filter.Not{Filter: f}, err
 	case *inside:
 		if a := find(in.attributes(t.path.urn), t.path.attribute); a != nil && a.kind == "complex" && in.of == nil {
+			if tested(t.test) > 1 {
+				return nil, invalid("invalidFilter", "%s: a filter in brackets can test the value once, and neither by ne nor in not (...): a directory compares all values of an attribute", a.name)
+			}
 			return c.translateInside(in, a, t.test)
 		}
 		err = unknown(t.path)
@@ -62,6 +65,32 @@ func (c *client) translate(in scope, t test) (f filter.Filter, err error) {
 		all = append(all, f)
 	}
 	return joinedBy(t, all), nil
+}
+
+// tested returns how often a test in brackets is about the same value. Filters of LDAP are about any value of an attribute,
+// so they can say this once, and not of a value that differs. That is counted as twice.
+func tested(t test) (n int) {
+	switch t := t.(type) {
+	case *both:
+		for _, x := range t.all {
+			n += tested(x)
+		}
+	case *either:
+		for _, x := range t.all {
+			n = max(n, tested(x))
+		}
+	case *not:
+		return 2 * tested(t.of)
+	case *compare:
+		switch {
+		case !strings.EqualFold(t.path.attribute, "value") || t.operator == "pr":
+		case t.operator == "ne":
+			return 2
+		default:
+			return 1
+		}
+	}
+	return n
 }
 
 // joinedBy returns the filters of the parts of a test as one.
