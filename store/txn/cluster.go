@@ -428,6 +428,7 @@ func (e *cluster) close(ctx context.Context) error {
 			w = nil
 		}
 	}
+	e.db.turns.close()
 	e.stop(table.ErrClosed)
 	e.done.Wait()
 	if w == nil || e.writer.Load() != w {

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -19,8 +20,9 @@ const turnCommits = 16
 // first. So each server runs one transaction at a time of those that want a row, and the servers take turns by
 // reservations.
 type turns struct {
-	mu    sync.Mutex
-	queue map[uint64]*turn // by placed.row
+	mu     sync.Mutex
+	queue  map[uint64]*turn // by placed.row
+	closed bool             // the end of a reservation is left to the recovery of the slot
 }
 
 // A turn is held by one transaction, which passes it to the next one in the queue.
@@ -31,7 +33,7 @@ type turn struct {
 	// Only the holder uses the following fields.
 	contested bool         // a transaction has lost twice, the second time against another server
 	reserved  *reservation // or nil
-	commits   int          // number of commits since the reservation was placed
+	commits   int          // number of commits since the first reservation was placed
 }
 
 // take returns when the caller holds the turn of the row of the mark m. It reports whether the caller had to wait.
@@ -75,8 +77,17 @@ func (ts *turns) pass(t *turn) {
 		t.waiting = t.waiting[1:]
 		return
 	}
-	t.reserved.release()
+	if !ts.closed {
+		t.reserved.release()
+	}
 	delete(ts.queue, t.mark.row)
+}
+
+// close makes pass start no more goroutines, because closing does not wait for transactions between two attempts.
+func (ts *turns) close() {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.closed = true
 }
 
 // queued returns a mark of a transaction that has to join a queue, or nil. A transaction that holds a turn joins no other
@@ -118,18 +129,30 @@ type attempt struct {
 	marks []markRow      // the marks of the last attempt
 	turn  *turn          // the turn that the transaction holds, or nil
 	again bool           // the transaction has used a reservation
+	lost  bool           // the last attempt lost against another server, and was not the first
 }
 
 // A reservation is a commit that only places marks, for the transactions of a turn. It is always rolled back in the
 // end. Commits of later transactions give way to it, and later reservations wait for it, so the reservations of a
 // row are a queue of servers. Safety does not depend on reservations, because every commit looks for conflicts.
 type reservation struct {
-	w *writer
-	p *pendingCommit
+	w     *writer
+	p     *pendingCommit
+	marks []markRow
 }
 
-// reserve places the marks of a transaction, unless its turn has a reservation or needs none. It returns a conflict
-// if there are earlier reservations or undecided commits: the transaction waits for all of them.
+// covers reports whether the reservation has placed all of some marks.
+func (h *reservation) covers(marks []markRow) bool {
+	return !slices.ContainsFunc(marks, func(m markRow) bool {
+		return !slices.ContainsFunc(h.marks, func(o markRow) bool {
+			return o.table == m.table && o.mark == m.mark && bytes.Equal(o.row, m.row)
+		})
+	})
+}
+
+// reserve places the marks of a transaction, unless its turn needs no reservation, or has one that may serve. One that
+// another transaction placed does not serve if it lacks marks and the transaction has lost in spite of it. reserve returns a
+// conflict if there are earlier reservations or undecided commits: the transaction waits for all of them.
 func (e *cluster) reserve(ctx context.Context, a *attempt) (*conflict, error) {
 	t := a.turn
 	w, err := e.holder()
@@ -139,9 +162,11 @@ func (e *cluster) reserve(ctx context.Context, a *attempt) (*conflict, error) {
 	if t.reserved != nil && t.reserved.w != w {
 		t.reserved = nil // the slot was lost, and the reservation with it
 	}
-	if t.reserved != nil || !t.contested {
+	if !t.contested || t.reserved != nil && (!a.lost || t.reserved.covers(a.marks)) {
 		return nil, nil
 	}
+	t.reserved.release() // the transaction waits for its end
+	t.reserved = nil
 	w.mu.Lock()
 	p, err := w.newCommit(&journal.Record{})
 	if err == nil {
@@ -155,8 +180,8 @@ func (e *cluster) reserve(ctx context.Context, a *attempt) (*conflict, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &reservation{w, p}
-	before, err := h.place(context.WithoutCancel(ctx), a.marks)
+	h := &reservation{w, p, a.marks}
+	before, err := h.place(context.WithoutCancel(ctx))
 	if err != nil {
 		h.release()
 		return nil, err
@@ -168,16 +193,16 @@ func (e *cluster) reserve(ctx context.Context, a *attempt) (*conflict, error) {
 }
 
 // place writes the marks, and returns the revisions to wait for.
-func (h *reservation) place(ctx context.Context, marks []markRow) (before []table.Revision, err error) {
+func (h *reservation) place(ctx context.Context) (before []table.Revision, err error) {
 	w, p := h.w, h.p
-	writes := withMarks(nil, marks, w.slot, p.rec.Prio)
+	writes := withMarks(nil, h.marks, w.slot, p.rec.Prio)
 	if err := w.begin(ctx, p, writes); err != nil {
 		return nil, err
 	}
 	s := w.e.db.Snapshot()
 	defer s.Close()
 	tx := &Tx{db: w.e.db, snapshot: s}
-	for _, m := range marks {
+	for _, m := range h.marks {
 		tx.Mark(w.e.db.store.Table(m.table), m.row, m.mark)
 	}
 	met, err := w.applyTo(ctx, p, writes, tx)

@@ -170,3 +170,101 @@ func TestLongTransaction(t *testing.T) {
 		}
 	})
 }
+
+// TestTurnOfManyRows checks that a transaction that wants two rows is not starved in one of them if it has waited for its
+// turn in the other: the reservation that it finds there is of a transaction that wants only the other row.
+func TestTurnOfManyRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		slow, f := tabletest.WithFaults(newMem(), 1) // no faults, but calls are slow
+		f.SetDelay(2 * time.Millisecond)
+		o := Options{Lease: 10 * time.Second}
+		here, there := open(t, slow, o), open(t, slow, o)
+		var counted [2]atomic.Int64
+		rows := []string{"count", "other"}
+		count := func(db *DB, read time.Duration, which ...int) (attempts int, err error) {
+			tab := db.Table("data")
+			_, err = db.Update(ctx, func(tx *Tx) error {
+				attempts++
+				for _, i := range which {
+					n, _ := strconv.Atoi("0" + value(t, tx, tab, rows[i], "n"))
+					tx.Write(tab, put(rows[i], "n", strconv.Itoa(n+1)))
+					tx.Mark(tab, []byte(rows[i]), Mark{Kind: MarkUpdate})
+				}
+				time.Sleep(read)
+				return nil
+			})
+			for _, i := range which {
+				if err == nil {
+					counted[i].Add(1)
+				}
+			}
+			return attempts, err
+		}
+		var stop atomic.Bool
+		var g sync.WaitGroup
+		always := func(db *DB, which int) {
+			g.Go(func() {
+				for !stop.Load() {
+					if _, err := count(db, 0, which); err != nil && !errors.Is(err, ErrConflict) {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		for range 4 {
+			always(here, 0)
+		}
+		always(there, 0)
+		always(there, 1)
+		time.Sleep(time.Second)
+		for range 5 {
+			if attempts, err := count(here, 500*time.Millisecond, 0, 1); err != nil || attempts > 5 {
+				t.Errorf("%d attempts, want at most %d: %v", attempts, 5, err)
+			}
+		}
+		stop.Store(true)
+		g.Wait()
+		if err := here.CatchUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range rows {
+			if got := value(t, here.current.Load(), here.Table("data"), row, "n"); got != strconv.FormatInt(counted[i].Load(), 10) {
+				t.Errorf("%s is %s, want %d", row, got, counted[i].Load())
+			}
+		}
+		for _, db := range []*DB{here, there} {
+			if err := db.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestTurnAfterClose passes a turn that has a reservation while the DB is being closed, which does not wait for transactions
+// between two attempts. The race detector finds that closing may wait for the end of the reservation or not.
+func TestTurnAfterClose(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	db := open(t, newMem(), Options{})
+	tab := db.Table("data")
+	m := Mark{Kind: MarkUpdate}
+	held, _, err := db.turns.take(ctx, place(tab.Name(), []byte("count"), m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held.contested = true
+	if met, err := db.peers.reserve(ctx, &attempt{turn: held, marks: []markRow{{tab.Name(), []byte("count"), m}}}); met != nil || err != nil {
+		t.Fatal(met, err)
+	}
+	var g sync.WaitGroup
+	g.Go(func() {
+		time.Sleep(300 * time.Millisecond)
+		db.turns.pass(held)
+	})
+	if err := db.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	g.Wait()
+}

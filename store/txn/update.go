@@ -65,7 +65,8 @@ func (db *DB) lost(ctx context.Context, a *attempt, met *conflict, try int) erro
 			}
 		}
 		// Two attempts are made without a reservation: a modification whose assertion is false now needs none.
-		a.turn.contested = a.turn.contested || try > 0 && met.isOthers()
+		a.lost = try > 0 && met.isOthers()
+		a.turn.contested = a.turn.contested || a.lost
 	}
 	// Whatever excluded the transaction before it waited for its turn is shown now, unless other servers made it.
 	if !waited || len(met.others) > 0 {
