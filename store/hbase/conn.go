@@ -190,14 +190,19 @@ func (c *conn) close() {
 	}
 }
 
-// do runs one call with the deadline of the conn and classifies its error.
+// do runs one call with the deadline of the conn and classifies its error. If the caller's own deadline is earlier, and its
+// cause is table.ErrUnavailable, the caller takes a store that has not answered until then for one that does not answer.
 func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Context, *client) error) error {
 	cl := c.client.Load()
 	if cl == nil {
 		return fmt.Errorf("hbase: %s %s: %w", op, name, table.ErrClosed)
 	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("hbase: %s %s: %w", op, name, context.Cause(ctx))
+	}
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	begun := time.Now()
 	err := f(limited, cl)
 	if err == nil {
 		return nil
@@ -205,15 +210,16 @@ func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Co
 	switch {
 	case c.client.Load() == nil:
 		err = table.ErrClosed
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), table.ErrUnavailable):
 		err = context.Cause(ctx)
 	case limited.Err() != nil:
+		waited := time.Since(begun).Round(time.Millisecond)
 		if e := busyAnswer(err); e != nil {
-			err = fmt.Errorf("%w: %w for %v: %w", table.ErrUnavailable, table.ErrBusy, c.timeout, e)
+			err = fmt.Errorf("%w: %w for %v: %w", table.ErrUnavailable, table.ErrBusy, waited, e)
 			break
 		}
 		c.suspect(cl)
-		err = fmt.Errorf("%w: no answer within %v", table.ErrUnavailable, c.timeout)
+		err = fmt.Errorf("%w: no answer within %v", table.ErrUnavailable, waited)
 	default:
 		err = classify(err)
 	}

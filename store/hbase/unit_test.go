@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"regexp"
@@ -392,6 +393,46 @@ func TestBusy(t *testing.T) {
 				t.Errorf("%s, %s: %v", class, name, err)
 			}
 		}
+	}
+}
+
+// A silentServer does not answer.
+type silentServer struct{ gohbase.Client }
+
+func (silentServer) SendRPC(rpc hrpc.Call) (proto.Message, error) {
+	<-rpc.Context().Done()
+	return nil, rpc.Context().Err()
+}
+
+// TestSilence checks which calls that got no answer make the store look whether the cluster answers, and continue with a fresh client.
+func TestSilence(t *testing.T) {
+	const short, long = 20 * time.Millisecond, time.Minute
+	lease := fmt.Errorf("%w: no answer within a lease", table.ErrUnavailable)
+	for name, c := range map[string]struct {
+		timeout, deadline time.Duration
+		cause             error // of the deadline
+		suspicious        bool
+	}{
+		"the store's own deadline":                    {short, long, nil, true},
+		"a deadline of the caller":                    {long, short, nil, false},
+		"a deadline of the caller for the store":      {long, short, lease, true},
+		"the same, and it had passed before the call": {long, 0, lease, false},
+	} {
+		s := &Store{conn: &conn{timeout: c.timeout, log: slog.New(slog.DiscardHandler), target: Target{Servers: []string{"127.0.0.1:1"}}},
+			tables: map[string]*shape{"data": {families: []table.Family{'f'}}}}
+		s.conn.life, s.conn.end = context.WithCancel(t.Context())
+		s.conn.client.Store(&client{Client: silentServer{}, raw: silentServer{}})
+		ctx, cancel := context.WithTimeoutCause(t.Context(), c.deadline, c.cause)
+		_, err := s.table("data").Get(ctx, []byte("a"), table.Select{})
+		if unavailable := c.cause != nil || c.suspicious; errors.Is(err, table.ErrUnavailable) != unavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := s.conn.watching.Load(); got != c.suspicious {
+			t.Errorf("%s: the store waits until the cluster answers: %v, want %v", name, got, c.suspicious)
+		}
+		cancel()
+		s.conn.end()
+		s.conn.wg.Wait()
 	}
 }
 

@@ -80,10 +80,14 @@ func (e *cluster) run() {
 	}
 }
 
+// errNoAnswer is the cause of deadlines that come from the lease. It wraps table.ErrUnavailable, so that the store looks for
+// a reason why it did not answer.
+var errNoAnswer = fmt.Errorf("%w: no answer within a lease", table.ErrUnavailable)
+
 // deadline returns a context for one step at the store, which limits the step to the duration
 // of a lease.
 func (e *cluster) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, e.db.o.Lease)
+	return context.WithTimeoutCause(ctx, e.db.o.Lease, errNoAnswer)
 }
 
 // fresh returns nil if the state shown is new enough to be read, and otherwise the reason
