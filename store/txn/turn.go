@@ -3,6 +3,7 @@ package txn
 import (
 	"bytes"
 	"context"
+	"math"
 	"slices"
 	"sync"
 
@@ -172,6 +173,7 @@ func (e *cluster) reserve(ctx context.Context, a *attempt) (*conflict, error) {
 	if err == nil {
 		// The head need not wait for this commit, because a reservation is never shown.
 		p.started = p.started.Add(-grace)
+		p.began = math.MaxUint64 // no step waits for it
 		if a.again {
 			p.rec.Prio = a.prio // another server took the transaction's commit back when its reservation had ended
 		}

@@ -242,22 +242,56 @@ func TestTurnOfManyRows(t *testing.T) {
 	})
 }
 
+// reserved takes the turn of a row that no transaction wants, and places its reservation.
+func reserved(t *testing.T, db *DB, row string) *turn {
+	t.Helper()
+	m := Mark{Kind: MarkUpdate}
+	held, _, err := db.turns.take(t.Context(), place("data", []byte(row), m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held.contested = true
+	if met, err := db.peers.reserve(t.Context(), &attempt{turn: held, marks: []markRow{{"data", []byte(row), m}}}); met != nil || err != nil {
+		t.Fatal(met, err)
+	}
+	return held
+}
+
+// TestStepPassesReservations checks that a server takes a step although it has a reservation. If servers want several rows, there
+// is always one.
+func TestStepPassesReservations(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		s := newMem()
+		one, other := open(t, s, fast), open(t, s, fast)
+		held := reserved(t, one, "count")
+		done := make(chan struct{})
+		var g errgroup.Group
+		for _, db := range []*DB{one, other} {
+			g.Go(func() error { return heed(db, done) })
+		}
+		r, err := raiseFlag(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.AwaitStep(t.Context(), r); err != nil {
+			t.Error(err)
+		}
+		one.turns.pass(held)
+		close(done)
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestTurnAfterClose passes a turn that has a reservation while the DB is being closed, which does not wait for transactions
 // between two attempts. The race detector finds that closing may wait for the end of the reservation or not.
 func TestTurnAfterClose(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	db := open(t, newMem(), Options{})
-	tab := db.Table("data")
-	m := Mark{Kind: MarkUpdate}
-	held, _, err := db.turns.take(ctx, place(tab.Name(), []byte("count"), m))
-	if err != nil {
-		t.Fatal(err)
-	}
-	held.contested = true
-	if met, err := db.peers.reserve(ctx, &attempt{turn: held, marks: []markRow{{tab.Name(), []byte("count"), m}}}); met != nil || err != nil {
-		t.Fatal(met, err)
-	}
+	held := reserved(t, db, "count")
 	var g sync.WaitGroup
 	g.Go(func() {
 		time.Sleep(300 * time.Millisecond)
