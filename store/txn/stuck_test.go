@@ -22,10 +22,15 @@ type stuckStore struct {
 
 type stuckTable struct {
 	table.Table
+	table.Versioner
 	s *stuckStore
 }
 
-func (s *stuckStore) Table(name string) table.Table { return stuckTable{s.Mem.Table(name), s} }
+func (s *stuckStore) Table(name string) table.Table {
+	t := s.Mem.Table(name)
+	v, _ := t.(table.Versioner)
+	return stuckTable{t, v, s}
+}
 
 func (t stuckTable) Apply(ctx context.Context, r table.Revision, ms []table.Mutation) error {
 	if t.s.stuck.Load() {

@@ -3,6 +3,7 @@ package txn
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -28,8 +29,8 @@ type turns struct {
 
 // A turn is held by one transaction, which passes it to the next one in the queue.
 type turn struct {
-	mark    placed          // the mark in which the first transaction lost
-	waiting []chan struct{} // the transactions that wait, in order
+	mark    placed       // the mark in which the first transaction lost
+	waiting []chan error // the transactions that wait, in order; each gets nil when it is the first
 
 	// Only the holder uses the following fields.
 	contested bool         // a transaction has lost twice, the second time against another server
@@ -49,11 +50,14 @@ func (ts *turns) take(ctx context.Context, m placed) (t *turn, waited bool, err 
 		ts.mu.Unlock()
 		return t, false, nil
 	}
-	first := make(chan struct{})
+	first := make(chan error, 1)
 	t.waiting = append(t.waiting, first)
 	ts.mu.Unlock()
 	select {
-	case <-first:
+	case err := <-first:
+		if err != nil {
+			return nil, true, err
+		}
 		return t, true, nil
 	case <-ctx.Done():
 	}
@@ -63,7 +67,7 @@ func (ts *turns) take(ctx context.Context, m placed) (t *turn, waited bool, err 
 		t.waiting = slices.Delete(t.waiting, i, i+1)
 	}
 	ts.mu.Unlock()
-	if i < 0 {
+	if i < 0 && <-first == nil {
 		ts.pass(t) // the turn came at the same time
 	}
 	return nil, true, context.Cause(ctx)
@@ -74,7 +78,7 @@ func (ts *turns) pass(t *turn) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if len(t.waiting) > 0 {
-		close(t.waiting[0])
+		t.waiting[0] <- nil
 		t.waiting = t.waiting[1:]
 		return
 	}
@@ -82,6 +86,17 @@ func (ts *turns) pass(t *turn) {
 		t.reserved.release()
 	}
 	delete(ts.queue, t.mark.row)
+}
+
+// refuse makes all transactions that wait for a turn return an error, because the store did not serve its holder. Otherwise
+// each would wait for as long as the one before it.
+func (ts *turns) refuse(t *turn) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, first := range t.waiting {
+		first <- fmt.Errorf("%w: it did not serve the transaction before this one that wanted the same row", table.ErrUnavailable)
+	}
+	t.waiting = nil
 }
 
 // close makes pass start no more goroutines, because closing does not wait for transactions between two attempts.

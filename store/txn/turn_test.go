@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-4dac0d86/ldapd/store/table"
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
@@ -301,4 +302,38 @@ func TestTurnAfterClose(t *testing.T) {
 		t.Error(err)
 	}
 	g.Wait()
+}
+
+// TestTurnWhileStuck checks that transactions that wait for their turn do not each wait as long as the one before them while the
+// store does not answer.
+func TestTurnWhileStuck(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		s := &stuckStore{Mem: newMem()}
+		db := open(t, s, Options{})
+		held, _, err := db.turns.take(t.Context(), place("data", []byte("count"), Mark{Kind: MarkUpdate}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var g sync.WaitGroup
+		for range 8 {
+			g.Go(func() {
+				if err := count(t, t.Context(), db); !errors.Is(err, table.ErrUnavailable) || errors.Is(err, ErrUnknown) {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		s.stuck.Store(true)
+		begun := time.Now()
+		db.turns.pass(held)
+		g.Wait()
+		if took := time.Since(begun); took > 3*db.Lease() {
+			t.Errorf("the last one was refused after %v", took)
+		}
+		s.stuck.Store(false)
+		if err := count(t, t.Context(), db); err != nil {
+			t.Errorf("later: %v", err)
+		}
+	})
 }
