@@ -225,7 +225,7 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 // it cannot read what they changed, it counts everything as changed. It does not take long, because this server must
 // renew its lease even while the journal does not answer.
 func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (changed bool) {
-	ctx, cancel := context.WithTimeoutCause(ctx, e.db.o.Lease/4, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, e.db.o.Lease/3, errNoAnswer)
 	defer cancel()
 	for _, s := range h.Slots() {
 		// Cells of branches are skipped: the commit that merges a branch records what the
