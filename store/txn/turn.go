@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -159,11 +158,11 @@ type reservation struct {
 
 // covers reports whether the reservation has placed all of some marks.
 func (h *reservation) covers(marks []markRow) bool {
-	return !slices.ContainsFunc(marks, func(m markRow) bool {
-		return !slices.ContainsFunc(h.marks, func(o markRow) bool {
-			return o.table == m.table && o.mark == m.mark && bytes.Equal(o.row, m.row)
-		})
-	})
+	own := make(map[placed]bool, len(h.marks))
+	for _, m := range h.marks {
+		own[place(m.table, m.row, m.mark)] = true
+	}
+	return !slices.ContainsFunc(marks, func(m markRow) bool { return !own[place(m.table, m.row, m.mark)] })
 }
 
 // reserve places the marks of a transaction, unless its turn needs no reservation, or has one that may serve. One that
