@@ -41,7 +41,9 @@ type conn struct {
 // A client is one gohbase client and its connections.
 type client struct {
 	gohbase.Client
-	raw gohbase.RPCClient
+	raw      gohbase.RPCClient
+	current  context.Context // ends when a fresh client has replaced this one
+	replaced context.CancelFunc
 	lines
 }
 
@@ -128,6 +130,7 @@ func (c *conn) newClient() (*client, error) {
 		return nil, fmt.Errorf("hbase: this gohbase has no raw calls")
 	}
 	cl.raw = raw
+	cl.current, cl.replaced = context.WithCancel(context.Background())
 	return cl, nil
 }
 
@@ -187,12 +190,37 @@ func (c *conn) close() {
 	c.wg.Wait()
 	if cl := c.client.Swap(nil); cl != nil {
 		cl.close()
+		cl.replaced()
 	}
 }
 
 // do runs one call with the deadline of the conn and classifies its error. If the caller's own deadline is earlier, and its
 // cause is table.ErrUnavailable, the caller takes a store that has not answered until then for one that does not answer.
 func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Context, *client) error) error {
+	return c.run(ctx, op, name, func(ctx context.Context, cl *client) (*client, error) { return cl, f(ctx, cl) })
+}
+
+// read is do for a call that only reads. If a fresh client replaces the call's client, the call is made again with the fresh one,
+// because the old one may sleep until long after the cluster answers.
+func (c *conn) read(ctx context.Context, op string, name []byte, f func(context.Context, *client) error) error {
+	return c.run(ctx, op, name, func(ctx context.Context, cl *client) (*client, error) {
+		for {
+			limited, cancel := context.WithCancel(ctx)
+			stop := context.AfterFunc(cl.current, cancel)
+			err := f(limited, cl)
+			stop()
+			cancel()
+			next := c.client.Load()
+			if err == nil || ctx.Err() != nil || cl.current.Err() == nil || next == nil {
+				return cl, err
+			}
+			cl = next
+		}
+	})
+}
+
+// run is do for a function that returns the client with which it ended.
+func (c *conn) run(ctx context.Context, op string, name []byte, f func(context.Context, *client) (*client, error)) error {
 	cl := c.client.Load()
 	if cl == nil {
 		return fmt.Errorf("hbase: %s %s: %w", op, name, table.ErrClosed)
@@ -203,7 +231,7 @@ func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Co
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	begun := time.Now()
-	err := f(limited, cl)
+	cl, err := f(limited, cl)
 	if err == nil {
 		return nil
 	}
@@ -269,7 +297,8 @@ func (c *conn) replace(old *client) {
 			return
 		}
 		c.log.Info("HBase answers again", "store", c.target.String())
-		// Calls that are still running on the old client may succeed. All of them have
+		old.replaced()
+		// Writes that are still running on the old client may succeed. All of them have
 		// ended after one timeout.
 		time.AfterFunc(c.timeout, old.close)
 		return
