@@ -42,6 +42,7 @@ type conn struct {
 type client struct {
 	gohbase.Client
 	raw      gohbase.RPCClient
+	made     time.Time
 	current  context.Context // ends when a fresh client has replaced this one
 	replaced context.CancelFunc
 	lines
@@ -129,7 +130,7 @@ func (c *conn) newClient() (*client, error) {
 	if !ok {
 		return nil, fmt.Errorf("hbase: this gohbase has no raw calls")
 	}
-	cl.raw = raw
+	cl.raw, cl.made = raw, time.Now()
 	cl.current, cl.replaced = context.WithCancel(context.Background())
 	return cl, nil
 }
@@ -263,11 +264,14 @@ func (cl *client) send(rpc hrpc.Call) (proto.Message, error) {
 	return m, err
 }
 
+// young is the age up to which a client is not replaced: its pauses between attempts are still short.
+const young = 2 * time.Second
+
 // suspect records that a call on cl got no answer. It starts a goroutine that waits until the
 // cluster answers a probe. After that, all calls use a fresh client, because the old client may
 // sleep for half a minute before its next attempt.
 func (c *conn) suspect(cl *client) {
-	if c.client.Load() != cl || c.life.Err() != nil || !c.watching.CompareAndSwap(false, true) {
+	if c.client.Load() != cl || time.Since(cl.made) < young || c.life.Err() != nil || !c.watching.CompareAndSwap(false, true) {
 		return
 	}
 	c.log.Warn("HBase does not answer", "store", c.target.String())

@@ -428,17 +428,21 @@ func TestSilence(t *testing.T) {
 	for name, c := range map[string]struct {
 		timeout, deadline time.Duration
 		cause             error // of the deadline
+		made              time.Time
 		suspicious        bool
 	}{
-		"the store's own deadline":                    {short, long, nil, true},
-		"a deadline of the caller":                    {long, short, nil, false},
-		"a deadline of the caller for the store":      {long, short, lease, true},
-		"the same, and it had passed before the call": {long, 0, lease, false},
+		"the store's own deadline":                    {short, long, nil, time.Time{}, true},
+		"a deadline of the caller":                    {long, short, nil, time.Time{}, false},
+		"a deadline of the caller for the store":      {long, short, lease, time.Time{}, true},
+		"the same, and it had passed before the call": {long, 0, lease, time.Time{}, false},
+		"the same, and the client is fresh":           {long, short, lease, time.Now(), false},
 	} {
 		s := &Store{conn: &conn{timeout: c.timeout, log: slog.New(slog.DiscardHandler), target: Target{Servers: []string{"127.0.0.1:1"}}},
 			tables: map[string]*shape{"data": {families: []table.Family{'f'}}}}
 		s.conn.life, s.conn.end = context.WithCancel(t.Context())
-		s.conn.client.Store(fakeClient(t, silentServer{}))
+		cl := fakeClient(t, silentServer{})
+		cl.made = c.made
+		s.conn.client.Store(cl)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), c.deadline, c.cause)
 		_, err := s.table("data").Get(ctx, []byte("a"), table.Select{})
 		if unavailable := c.cause != nil || c.suspicious; errors.Is(err, table.ErrUnavailable) != unavailable {
