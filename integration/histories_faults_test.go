@@ -221,10 +221,12 @@ func TestHistoriesCluster(t *testing.T) {
 }
 
 // The method "gaps" writes to the log the longest time in which no update was acknowledged, and the 99th percentile of
-// the time that an acknowledged update took.
+// the time that an acknowledged update took, and how often each result code came.
 func (r *run) gaps() {
 	var took, at []time.Duration
+	codes := map[int]int{}
 	for _, e := range r.events() {
+		codes[e.code]++
 		if e.outcome == isolation.OK && (len(e.appends) > 0 || len(e.adds) > 0 || e.step != nil && !isRead(e.step)) {
 			took, at = append(took, e.ret-e.call), append(at, e.ret)
 		}
@@ -234,5 +236,6 @@ func (r *run) gaps() {
 	for i := 1; i < len(at) && at[i] < r.length; i++ {
 		longest = max(longest, at[i]-at[i-1])
 	}
+	r.t.Logf("operations by result code, -1 without an answer: %v", codes)
 	r.t.Logf("%d updates, 99 of 100 in %v; the longest time without one was %v", len(took), percentile99(took).Round(time.Millisecond), longest.Round(time.Millisecond))
 }

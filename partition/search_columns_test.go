@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,11 +14,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/columns"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
 // columnFilters test types without an index, with several values, options, long keys and many values, alone and beside
@@ -299,5 +302,58 @@ func TestColumnsBounds(t *testing.T) {
 		if strings.Contains(string(row.Key), "long") && b.Add(row) {
 			t.Error("a key of 400 octets was added to a table of 100")
 		}
+	}
+}
+
+// A trap is a store on which scans of the whole tree panic while it is set.
+type trap struct {
+	*tabletest.BatchMem
+	set bool
+}
+
+type trapTable struct {
+	table.Table
+	trap *trap
+}
+
+func (s *trap) Table(name string) table.Table { return trapTable{s.BatchMem.Table(name), s} }
+
+func (t trapTable) Scan(ctx context.Context, r table.Range, sel table.Select) iter.Seq2[table.Row, error] {
+	if t.trap.set && len(r.Start)+len(r.End) == 0 {
+		panic("trapped")
+	}
+	return t.Table.Scan(ctx, r, sel)
+}
+
+// TestColumnsPanic checks that columns can be made after making them panicked. The server goes on after a panic of one operation.
+func TestColumnsPanic(t *testing.T) {
+	t.Parallel()
+	store := &trap{BatchMem: tabletest.NewBatchMem()}
+	p := server(t, store)
+	must(t, onlineschema.SetSuffixes(t.Context(), p, []string{domain}))
+	must(t, add(t, p, domain, domainLines...))
+	for i := range 20 {
+		must(t, addPerson(t, p, fmt.Sprintf("cn=%d,%s", i, domain), fmt.Sprintf("title: t%d", i)))
+	}
+	s := state.Newest(p)
+	defer s.Close()
+	find := func() {
+		for _, err := range search.Search(t.Context(), s, partition.Query{Scope: op.WholeSubtree, Filter: resolved(p, "(title=t7)")}) {
+			must(t, err)
+		}
+	}
+	find()
+	panicked := func() (did bool) {
+		defer func() { did = recover() != nil }()
+		store.set = true
+		find()
+		return
+	}()
+	store.set = false
+	for range 200 {
+		find()
+	}
+	if _, _, size := s.Catalog.Cache.Columns.Counts(); size == 0 || !panicked {
+		t.Errorf("panicked: %v; then the columns have %d octets", panicked, size)
 	}
 }

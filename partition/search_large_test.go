@@ -197,3 +197,30 @@ func (l *photos) begins(s *state.Snapshot, attributes ...string) (all []string) 
 	}
 	return all
 }
+
+// TestManyLargeValues is like TestLargeValues, for an entry that has very many values only if its large values are counted: the
+// cache contains it as an entry with few values.
+func TestManyLargeValues(t *testing.T) {
+	for what, s := range map[string]table.Store{"one server": tabletest.NewBatchMem(), "shared": tabletest.NewMem()} {
+		t.Run(what, func(t *testing.T) {
+			l := newPhotographed(t, server(t, s))
+			lines := []string{"mail: x@example.com", "userPassword: secret"}
+			for i := range state.MaxColumnsWithSecrets {
+				lines = append(lines, fmt.Sprintf("street: %d%s", i, largeText("street", i)[:1100]))
+			}
+			must(t, addPerson(t, l.p, "cn=many,"+domain, lines...))
+			for _, q := range []partition.Query{{}, {Lend: true}, {Secrets: true}, {Secrets: true, Lend: true}} {
+				for _, asked := range []string{"street", "mail"} {
+					for _, f := range []string{"(cn=many)", "(&(cn=many)(street=*))", "(&(cn=many)(street=7street*))"} {
+						l.forget()
+						s := state.Newest(l.p)
+						if found, has := l.find(s, q, f, asked); found != 1 || has != 1 {
+							t.Errorf("%v, %v: found %d with %s, %d with %s, want 1 and 1", q.Secrets, q.Lend, found, f, has, asked)
+						}
+						s.Close()
+					}
+				}
+			}
+		})
+	}
+}

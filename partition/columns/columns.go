@@ -134,12 +134,19 @@ func merge(a, b []entry.ID) []entry.ID {
 // table does not fit, Built keeps none, and the columns of types are never asked for again.
 func (c *Cache) Built(b *Builder, types []*schema.AttributeType) {
 	var t *Table
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.building = false
+		c.keep(b, t, types)
+	}()
 	if b != nil && !b.full {
 		t = b.table()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.building = false
+}
+
+// keep keeps a table, or notes why there is none.
+func (c *Cache) keep(b *Builder, t *Table, types []*schema.AttributeType) {
 	switch {
 	case b == nil:
 		for _, at := range types {

@@ -140,7 +140,11 @@ func (c *inColumns) table(ctx context.Context, build bool) *columns.Table {
 	if missing == nil {
 		return t
 	}
-	kept.Built(c.build(ctx, missing), c.types)
+	func() {
+		var b *columns.Builder
+		defer func() { kept.Built(b, c.types) }() // also after a panic, which ends only this search
+		b = c.build(ctx, missing)
+	}()
 	t, _ = kept.Get(s, c.types, false)
 	return t
 }

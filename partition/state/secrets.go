@@ -23,7 +23,10 @@ const MaxColumnsWithSecrets = 2 * MaxColumns
 // if there is no such entry, and the secret attributes, which are not nil.
 func DecodeWithSecrets(ctx context.Context, s *Snapshot, id entry.ID, i *cache.Item, row table.Row, without *cache.Large) (_ *cache.Item, hidden []entry.Attribute, err error) {
 	if len(row.Cells) >= MaxColumnsWithSecrets { // some cells are missing
-		if i, err = s.item(ctx, id); err == nil {
+		if i == nil {
+			i, err = readItem(ctx, s, id) // the cached item may omit what the caller needs
+		}
+		if err == nil {
 			hidden, err = s.Secrets(ctx, id)
 		}
 		return i, hidden, err

@@ -41,7 +41,10 @@ type conn struct {
 // A client is one gohbase client and its connections.
 type client struct {
 	gohbase.Client
-	raw gohbase.RPCClient
+	raw      gohbase.RPCClient
+	made     time.Time
+	current  context.Context // ends when a fresh client has replaced this one
+	replaced context.CancelFunc
 	lines
 }
 
@@ -127,7 +130,8 @@ func (c *conn) newClient() (*client, error) {
 	if !ok {
 		return nil, fmt.Errorf("hbase: this gohbase has no raw calls")
 	}
-	cl.raw = raw
+	cl.raw, cl.made = raw, time.Now()
+	cl.current, cl.replaced = context.WithCancel(context.Background())
 	return cl, nil
 }
 
@@ -187,33 +191,64 @@ func (c *conn) close() {
 	c.wg.Wait()
 	if cl := c.client.Swap(nil); cl != nil {
 		cl.close()
+		cl.replaced()
 	}
 }
 
-// do runs one call with the deadline of the conn and classifies its error.
+// do runs one call with the deadline of the conn and classifies its error. If the caller's own deadline is earlier, and its
+// cause is table.ErrUnavailable, the caller takes a store that has not answered until then for one that does not answer.
 func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Context, *client) error) error {
+	return c.run(ctx, op, name, func(ctx context.Context, cl *client) (*client, error) { return cl, f(ctx, cl) })
+}
+
+// read is do for a call that only reads. If a fresh client replaces the call's client, the call is made again with the fresh one,
+// because the old one may sleep until long after the cluster answers.
+func (c *conn) read(ctx context.Context, op string, name []byte, f func(context.Context, *client) error) error {
+	return c.run(ctx, op, name, func(ctx context.Context, cl *client) (*client, error) {
+		for {
+			limited, cancel := context.WithCancel(ctx)
+			stop := context.AfterFunc(cl.current, cancel)
+			err := f(limited, cl)
+			stop()
+			cancel()
+			next := c.client.Load()
+			if err == nil || ctx.Err() != nil || cl.current.Err() == nil || next == nil {
+				return cl, err
+			}
+			cl = next
+		}
+	})
+}
+
+// run is do for a function that returns the client with which it ended.
+func (c *conn) run(ctx context.Context, op string, name []byte, f func(context.Context, *client) (*client, error)) error {
 	cl := c.client.Load()
 	if cl == nil {
 		return fmt.Errorf("hbase: %s %s: %w", op, name, table.ErrClosed)
 	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("hbase: %s %s: %w", op, name, context.Cause(ctx))
+	}
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	err := f(limited, cl)
+	begun := time.Now()
+	cl, err := f(limited, cl)
 	if err == nil {
 		return nil
 	}
 	switch {
 	case c.client.Load() == nil:
 		err = table.ErrClosed
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), table.ErrUnavailable):
 		err = context.Cause(ctx)
 	case limited.Err() != nil:
+		waited := time.Since(begun).Round(time.Millisecond)
 		if e := busyAnswer(err); e != nil {
-			err = fmt.Errorf("%w: %w for %v: %w", table.ErrUnavailable, table.ErrBusy, c.timeout, e)
+			err = fmt.Errorf("%w: %w for %v: %w", table.ErrUnavailable, table.ErrBusy, waited, e)
 			break
 		}
 		c.suspect(cl)
-		err = fmt.Errorf("%w: no answer within %v", table.ErrUnavailable, c.timeout)
+		err = fmt.Errorf("%w: no answer within %v", table.ErrUnavailable, waited)
 	default:
 		err = classify(err)
 	}
@@ -229,11 +264,14 @@ func (cl *client) send(rpc hrpc.Call) (proto.Message, error) {
 	return m, err
 }
 
+// young is the age up to which a client is not replaced: its pauses between attempts are still short.
+const young = 2 * time.Second
+
 // suspect records that a call on cl got no answer. It starts a goroutine that waits until the
 // cluster answers a probe. After that, all calls use a fresh client, because the old client may
 // sleep for half a minute before its next attempt.
 func (c *conn) suspect(cl *client) {
-	if c.client.Load() != cl || c.life.Err() != nil || !c.watching.CompareAndSwap(false, true) {
+	if c.client.Load() != cl || time.Since(cl.made) < young || c.life.Err() != nil || !c.watching.CompareAndSwap(false, true) {
 		return
 	}
 	c.log.Warn("HBase does not answer", "store", c.target.String())
@@ -263,7 +301,8 @@ func (c *conn) replace(old *client) {
 			return
 		}
 		c.log.Info("HBase answers again", "store", c.target.String())
-		// Calls that are still running on the old client may succeed. All of them have
+		old.replaced()
+		// Writes that are still running on the old client may succeed. All of them have
 		// ended after one timeout.
 		time.AfterFunc(c.timeout, old.close)
 		return

@@ -46,7 +46,8 @@
 //
 // Every call has a deadline (see [Options].Timeout), even if its context has a later one.
 // Errors that may be temporary are [table.ErrUnavailable]. gohbase doubles its pauses between
-// attempts while a cluster does not answer. So when calls have timed out, the store probes the
+// attempts while a cluster does not answer. So when calls have timed out, or have not been answered until a deadline of
+// their caller whose cause is table.ErrUnavailable, the store probes the
 // cluster itself, and continues with a fresh client as soon as the cluster answers.
 package hbase
 

@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -355,6 +358,16 @@ func (b busyServer) SendBatch(ctx context.Context, calls []hrpc.Call) ([]hrpc.RP
 	return []hrpc.RPCResult{{Error: b.refusal}}, false
 }
 
+// fakeClient returns a client whose calls go to a fake server.
+func fakeClient(t *testing.T, server interface {
+	gohbase.Client
+	gohbase.RPCClient
+}) *client {
+	cl := &client{Client: server, raw: server}
+	cl.current, cl.replaced = context.WithCancel(t.Context())
+	return cl
+}
+
 // TestBusy checks the error of calls that a server refuses until their deadline.
 func TestBusy(t *testing.T) {
 	for class, busy := range map[string]bool{
@@ -365,7 +378,7 @@ func TestBusy(t *testing.T) {
 		s.conn.life, s.conn.end = context.WithCancel(t.Context())
 		s.conn.end() // no probes of the cluster
 		b := busyServer{refusal: java("org.apache.hadoop.hbase."+class, "wait 100ms")}
-		s.conn.client.Store(&client{Client: b, raw: b})
+		s.conn.client.Store(fakeClient(t, b))
 		d := s.table("data")
 		for name, read := range map[string]func() error{
 			"get": func() error { _, err := d.Get(t.Context(), []byte("a"), table.Select{}); return err },
@@ -393,6 +406,121 @@ func TestBusy(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A silentServer does not answer.
+type silentServer struct{ gohbase.Client }
+
+func (silentServer) SendRPC(rpc hrpc.Call) (proto.Message, error) {
+	<-rpc.Context().Done()
+	return nil, rpc.Context().Err()
+}
+
+func (silentServer) SendBatch(ctx context.Context, calls []hrpc.Call) ([]hrpc.RPCResult, bool) {
+	<-ctx.Done()
+	return []hrpc.RPCResult{{Error: ctx.Err()}}, false
+}
+
+// TestSilence checks which calls that got no answer make the store look whether the cluster answers, and continue with a fresh client.
+func TestSilence(t *testing.T) {
+	const short, long = 20 * time.Millisecond, time.Minute
+	lease := fmt.Errorf("%w: no answer within a lease", table.ErrUnavailable)
+	for name, c := range map[string]struct {
+		timeout, deadline time.Duration
+		cause             error // of the deadline
+		made              time.Time
+		suspicious        bool
+	}{
+		"the store's own deadline":                    {short, long, nil, time.Time{}, true},
+		"a deadline of the caller":                    {long, short, nil, time.Time{}, false},
+		"a deadline of the caller for the store":      {long, short, lease, time.Time{}, true},
+		"the same, and it had passed before the call": {long, 0, lease, time.Time{}, false},
+		"the same, and the client is fresh":           {long, short, lease, time.Now(), false},
+	} {
+		s := &Store{conn: &conn{timeout: c.timeout, log: slog.New(slog.DiscardHandler), target: Target{Servers: []string{"127.0.0.1:1"}}},
+			tables: map[string]*shape{"data": {families: []table.Family{'f'}}}}
+		s.conn.life, s.conn.end = context.WithCancel(t.Context())
+		cl := fakeClient(t, silentServer{})
+		cl.made = c.made
+		s.conn.client.Store(cl)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), c.deadline, c.cause)
+		_, err := s.table("data").Get(ctx, []byte("a"), table.Select{})
+		if unavailable := c.cause != nil || c.suspicious; errors.Is(err, table.ErrUnavailable) != unavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := s.conn.watching.Load(); got != c.suspicious {
+			t.Errorf("%s: the store waits until the cluster answers: %v, want %v", name, got, c.suspicious)
+		}
+		cancel()
+		s.conn.end()
+		s.conn.wg.Wait()
+	}
+}
+
+// An emptyServer answers that there are no rows.
+type emptyServer struct{ silentServer }
+
+func (emptyServer) SendRPC(rpc hrpc.Call) (proto.Message, error) {
+	if c, ok := rpc.(*scanCall); ok {
+		c.SetRegion(region.NewInfo(1, nil, []byte("data"), []byte("data,,1.x."), nil, nil))
+		return &pb.ScanResponse{MoreResults: proto.Bool(false)}, nil
+	}
+	return &pb.GetResponse{}, nil
+}
+
+func (emptyServer) SendBatch(_ context.Context, calls []hrpc.Call) ([]hrpc.RPCResult, bool) {
+	return make([]hrpc.RPCResult, len(calls)), true
+}
+
+// TestReadsFollow checks that reads that wait at a client are made again when a fresh client replaces it, and that the outcome of a
+// swap does not become unknown by that.
+func TestReadsFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Store{conn: &conn{timeout: 10 * time.Second, log: slog.New(slog.DiscardHandler)}, tables: map[string]*shape{
+			"data": {families: []table.Family{'f'}}, "heads": {families: []table.Family{'f'}, unversioned: true}}}
+		s.conn.life, s.conn.end = context.WithCancel(t.Context())
+		s.conn.end() // no probes of the cluster
+		old := fakeClient(t, silentServer{})
+		s.conn.client.Store(old)
+		begun := time.Now()
+		var g sync.WaitGroup
+		for name, c := range map[string]struct {
+			do    func() error
+			waits time.Duration
+		}{
+			"get": {func() error {
+				_, err := s.table("data").Get(t.Context(), []byte("a"), table.Select{})
+				return err
+			}, time.Second},
+			"many": {func() error {
+				_, err := s.table("data").GetMany(t.Context(), [][]byte{[]byte("a"), []byte("b")}, table.Select{})
+				return err
+			}, time.Second},
+			"scan": {func() error {
+				for _, err := range s.table("data").Scan(t.Context(), table.Range{}, table.Select{}) {
+					return err
+				}
+				return nil
+			}, time.Second},
+			"swap": {func() error {
+				_, err := s.table("heads").Swap(t.Context(), []byte("a"), 'f', nil, nil, []table.Cell{{Family: 'f', Value: []byte("v")}})
+				if errors.Is(err, table.ErrUnavailable) {
+					err = nil
+				}
+				return err
+			}, s.conn.timeout},
+		} {
+			g.Go(func() {
+				if err, took := c.do(), time.Since(begun); err != nil || took != c.waits {
+					t.Errorf("%s: after %v, want %v: %v", name, took, c.waits, err)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		s.conn.client.Store(fakeClient(t, emptyServer{}))
+		old.replaced()
+		g.Wait()
+	})
 }
 
 // A slowServer answers calls of a scan with a row now and then, and otherwise with heartbeats. It keeps the position if
@@ -428,7 +556,7 @@ func TestHeartbeats(t *testing.T) {
 		s := &Store{conn: &conn{timeout: time.Minute, log: slog.New(slog.DiscardHandler)}, tables: map[string]*shape{"data": {families: []table.Family{'f'}}}}
 		s.conn.life, s.conn.end = context.WithCancel(t.Context())
 		slow := &slowServer{at: 'a'}
-		s.conn.client.Store(&client{Client: slow, raw: slow})
+		s.conn.client.Store(fakeClient(t, slow))
 		sc, err := s.table("data").newScanner(t.Context(), table.Range{}, &table.Select{View: settled(1)})
 		if err != nil {
 			t.Fatal(err)

@@ -91,6 +91,9 @@ type touched struct {
 const latestWeight = 1 << 15
 
 func (l *latest) add(ids []entry.ID, keys []uint64, n uint64) {
+	if len(ids)+len(keys) == 0 {
+		return // it has no weight, so it would never be dropped
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.commits = append(l.commits, touched{n, ids, keys})

@@ -80,10 +80,14 @@ func (e *cluster) run() {
 	}
 }
 
+// errNoAnswer is the cause of deadlines that come from the lease. It wraps table.ErrUnavailable, so that the store looks for
+// a reason why it did not answer.
+var errNoAnswer = fmt.Errorf("%w: no answer within a lease", table.ErrUnavailable)
+
 // deadline returns a context for one step at the store, which limits the step to the duration
 // of a lease.
 func (e *cluster) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, e.db.o.Lease)
+	return context.WithTimeoutCause(ctx, e.db.o.Lease, errNoAnswer)
 }
 
 // fresh returns nil if the state shown is new enough to be read, and otherwise the reason
@@ -218,8 +222,11 @@ func (e *cluster) advance(ctx context.Context, h *journal.Heads, w *writer) (cha
 
 // noteChanges looks for commits of other servers that h shows and that no earlier state
 // showed. It records what these commits changed, and reports whether there are any. If
-// it cannot read what they changed, it counts everything as changed.
+// it cannot read what they changed, it counts everything as changed. It does not take long, because this server must
+// renew its lease even while the journal does not answer.
 func (e *cluster) noteChanges(ctx context.Context, h *journal.Heads, w *writer, n uint64) (changed bool) {
+	ctx, cancel := context.WithTimeoutCause(ctx, e.db.o.Lease/3, errNoAnswer)
+	defer cancel()
 	for _, s := range h.Slots() {
 		// Cells of branches are skipped: the commit that merges a branch records what the
 		// branch changed.
@@ -428,6 +435,7 @@ func (e *cluster) close(ctx context.Context) error {
 			w = nil
 		}
 	}
+	e.db.turns.close()
 	e.stop(table.ErrClosed)
 	e.done.Wait()
 	if w == nil || e.writer.Load() != w {

@@ -2,6 +2,8 @@ package txn
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -19,19 +21,20 @@ const turnCommits = 16
 // first. So each server runs one transaction at a time of those that want a row, and the servers take turns by
 // reservations.
 type turns struct {
-	mu    sync.Mutex
-	queue map[uint64]*turn // by placed.row
+	mu     sync.Mutex
+	queue  map[uint64]*turn // by placed.row
+	closed bool             // the end of a reservation is left to the recovery of the slot
 }
 
 // A turn is held by one transaction, which passes it to the next one in the queue.
 type turn struct {
-	mark    placed          // the mark in which the first transaction lost
-	waiting []chan struct{} // the transactions that wait, in order
+	mark    placed       // the mark in which the first transaction lost
+	waiting []chan error // the transactions that wait, in order; each gets nil when it is the first
 
 	// Only the holder uses the following fields.
 	contested bool         // a transaction has lost twice, the second time against another server
 	reserved  *reservation // or nil
-	commits   int          // number of commits since the reservation was placed
+	commits   int          // number of commits since the first reservation was placed
 }
 
 // take returns when the caller holds the turn of the row of the mark m. It reports whether the caller had to wait.
@@ -46,11 +49,14 @@ func (ts *turns) take(ctx context.Context, m placed) (t *turn, waited bool, err 
 		ts.mu.Unlock()
 		return t, false, nil
 	}
-	first := make(chan struct{})
+	first := make(chan error, 1)
 	t.waiting = append(t.waiting, first)
 	ts.mu.Unlock()
 	select {
-	case <-first:
+	case err := <-first:
+		if err != nil {
+			return nil, true, err
+		}
 		return t, true, nil
 	case <-ctx.Done():
 	}
@@ -60,7 +66,7 @@ func (ts *turns) take(ctx context.Context, m placed) (t *turn, waited bool, err 
 		t.waiting = slices.Delete(t.waiting, i, i+1)
 	}
 	ts.mu.Unlock()
-	if i < 0 {
+	if i < 0 && <-first == nil {
 		ts.pass(t) // the turn came at the same time
 	}
 	return nil, true, context.Cause(ctx)
@@ -71,12 +77,32 @@ func (ts *turns) pass(t *turn) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if len(t.waiting) > 0 {
-		close(t.waiting[0])
+		t.waiting[0] <- nil
 		t.waiting = t.waiting[1:]
 		return
 	}
-	t.reserved.release()
+	if !ts.closed {
+		t.reserved.release()
+	}
 	delete(ts.queue, t.mark.row)
+}
+
+// refuse makes all transactions that wait for a turn return an error, because the store did not serve its holder. Otherwise
+// each would wait for as long as the one before it.
+func (ts *turns) refuse(t *turn) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, first := range t.waiting {
+		first <- fmt.Errorf("%w: it did not serve the transaction before this one that wanted the same row", table.ErrUnavailable)
+	}
+	t.waiting = nil
+}
+
+// close makes pass start no more goroutines, because closing does not wait for transactions between two attempts.
+func (ts *turns) close() {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.closed = true
 }
 
 // queued returns a mark of a transaction that has to join a queue, or nil. A transaction that holds a turn joins no other
@@ -118,18 +144,30 @@ type attempt struct {
 	marks []markRow      // the marks of the last attempt
 	turn  *turn          // the turn that the transaction holds, or nil
 	again bool           // the transaction has used a reservation
+	lost  bool           // the last attempt lost against another server, and was not the first
 }
 
 // A reservation is a commit that only places marks, for the transactions of a turn. It is always rolled back in the
 // end. Commits of later transactions give way to it, and later reservations wait for it, so the reservations of a
 // row are a queue of servers. Safety does not depend on reservations, because every commit looks for conflicts.
 type reservation struct {
-	w *writer
-	p *pendingCommit
+	w     *writer
+	p     *pendingCommit
+	marks []markRow
 }
 
-// reserve places the marks of a transaction, unless its turn has a reservation or needs none. It returns a conflict
-// if there are earlier reservations or undecided commits: the transaction waits for all of them.
+// covers reports whether the reservation has placed all of some marks.
+func (h *reservation) covers(marks []markRow) bool {
+	own := make(map[placed]bool, len(h.marks))
+	for _, m := range h.marks {
+		own[place(m.table, m.row, m.mark)] = true
+	}
+	return !slices.ContainsFunc(marks, func(m markRow) bool { return !own[place(m.table, m.row, m.mark)] })
+}
+
+// reserve places the marks of a transaction, unless its turn needs no reservation, or has one that may serve. One that
+// another transaction placed does not serve if it lacks marks and the transaction has lost in spite of it. reserve returns a
+// conflict if there are earlier reservations or undecided commits: the transaction waits for all of them.
 func (e *cluster) reserve(ctx context.Context, a *attempt) (*conflict, error) {
 	t := a.turn
 	w, err := e.holder()
@@ -139,14 +177,17 @@ func (e *cluster) reserve(ctx context.Context, a *attempt) (*conflict, error) {
 	if t.reserved != nil && t.reserved.w != w {
 		t.reserved = nil // the slot was lost, and the reservation with it
 	}
-	if t.reserved != nil || !t.contested {
+	if !t.contested || t.reserved != nil && (!a.lost || t.reserved.covers(a.marks)) {
 		return nil, nil
 	}
+	t.reserved.release() // the transaction waits for its end
+	t.reserved = nil
 	w.mu.Lock()
 	p, err := w.newCommit(&journal.Record{})
 	if err == nil {
 		// The head need not wait for this commit, because a reservation is never shown.
 		p.started = p.started.Add(-grace)
+		p.began = math.MaxUint64 // no step waits for it
 		if a.again {
 			p.rec.Prio = a.prio // another server took the transaction's commit back when its reservation had ended
 		}
@@ -155,8 +196,8 @@ func (e *cluster) reserve(ctx context.Context, a *attempt) (*conflict, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &reservation{w, p}
-	before, err := h.place(context.WithoutCancel(ctx), a.marks)
+	h := &reservation{w, p, a.marks}
+	before, err := h.place(context.WithoutCancel(ctx))
 	if err != nil {
 		h.release()
 		return nil, err
@@ -168,16 +209,16 @@ func (e *cluster) reserve(ctx context.Context, a *attempt) (*conflict, error) {
 }
 
 // place writes the marks, and returns the revisions to wait for.
-func (h *reservation) place(ctx context.Context, marks []markRow) (before []table.Revision, err error) {
+func (h *reservation) place(ctx context.Context) (before []table.Revision, err error) {
 	w, p := h.w, h.p
-	writes := withMarks(nil, marks, w.slot, p.rec.Prio)
+	writes := withMarks(nil, h.marks, w.slot, p.rec.Prio)
 	if err := w.begin(ctx, p, writes); err != nil {
 		return nil, err
 	}
 	s := w.e.db.Snapshot()
 	defer s.Close()
 	tx := &Tx{db: w.e.db, snapshot: s}
-	for _, m := range marks {
+	for _, m := range h.marks {
 		tx.Mark(w.e.db.store.Table(m.table), m.row, m.mark)
 	}
 	met, err := w.applyTo(ctx, p, writes, tx)

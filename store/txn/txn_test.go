@@ -453,3 +453,17 @@ func BenchmarkUpdate(b *testing.B) {
 		})
 	}
 }
+
+// TestLatestIsBounded checks that the record of recent commits does not grow without end, whatever the commits touch.
+func TestLatestIsBounded(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]touched{"an id": {ids: []entry.ID{{1}}}, "a key": {keys: []uint64{1}}, "nothing": {}} {
+		var l latest
+		for n := range uint64(latestWeight + 10) {
+			l.add(c.ids, c.keys, n+1)
+		}
+		if n := len(l.commits); n > latestWeight {
+			t.Errorf("commits that touched %s: %d are kept", what, n)
+		}
+	}
+}

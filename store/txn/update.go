@@ -28,12 +28,16 @@ const exclusiveAfter = 4
 // Update returns when the commit is durable and every later Snapshot shows it. If the
 // outcome of the commit cannot be determined, Update returns ErrUnknown. fn must not call
 // Update, because the inner call may wait forever.
-func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (table.Revision, error) {
+func (db *DB) Update(ctx context.Context, fn func(*Tx) error) (_ table.Revision, err error) {
 	var a attempt
 	defer func() {
-		if a.turn != nil {
-			db.turns.pass(a.turn)
+		if a.turn == nil {
+			return
 		}
+		if errors.Is(err, table.ErrUnavailable) {
+			db.turns.refuse(a.turn)
+		}
+		db.turns.pass(a.turn)
 	}()
 	for try := range db.o.Attempts {
 		r, met, err := db.try(ctx, fn, &a, try)
@@ -65,7 +69,8 @@ func (db *DB) lost(ctx context.Context, a *attempt, met *conflict, try int) erro
 			}
 		}
 		// Two attempts are made without a reservation: a modification whose assertion is false now needs none.
-		a.turn.contested = a.turn.contested || try > 0 && met.isOthers()
+		a.lost = try > 0 && met.isOthers()
+		a.turn.contested = a.turn.contested || a.lost
 	}
 	// Whatever excluded the transaction before it waited for its turn is shown now, unless other servers made it.
 	if !waited || len(met.others) > 0 {

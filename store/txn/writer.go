@@ -249,7 +249,7 @@ func (w *writer) publish(ctx context.Context, renew bool) (blocked time.Duration
 	until := w.e.start.Add(time.Duration(w.renewed.Load()) + w.e.db.o.Lease) //rule:publishing-ends
 	// The swap is not canceled when the engine closes: release cannot swap a cell whose
 	// content is unknown.
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), until, errNoAnswer)
 	defer cancel()
 	var sent time.Duration
 	var heads *journal.Heads
