@@ -38,7 +38,7 @@ func TestQuotas(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := s.Table("rows").(*Table)
-	w := &busyWriters{t: t, d: d, timeout: timeout}
+	w := &busyWriters{t: t, d: d, timeout: timeout, acked: map[string]int{}}
 
 	quota := func(calls uint64) {
 		changeRegions(t, s, hbasetest.NewQuota(t.Context(), string(d.full), calls), func() bool { return true })
@@ -104,9 +104,6 @@ func (w *busyWriters) put(row string, size int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
-		if w.acked == nil {
-			w.acked = map[string]int{}
-		}
 		w.acked[row] = size
 	}
 	return err
