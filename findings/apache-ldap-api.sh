@@ -17,6 +17,7 @@
 #
 # Seen on 2026-11-28 with Java 17. It needs mvn and java. It fails if one of the three changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 cat > See.java <<'J'
@@ -39,12 +40,7 @@ public class See {
 }
 J
 for version in 2.1.8 2.1.9; do
-	cat > pom.xml <<P
-<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>f</groupId><artifactId>f</artifactId><version>1</version>
-<dependencies><dependency><groupId>org.apache.directory.api</groupId><artifactId>api-all</artifactId><version>$version</version></dependency></dependencies></project>
-P
-	mvn -q -B dependency:copy-dependencies -DoutputDirectory="jars-$version" > log 2>&1 || { cat log; exit 1; }
+	"$here/jars" "jars-$version" "org.apache.directory.api:api-all:$version"
 	echo "$version" >> seen
 	java -cp "jars-$version/*" See.java 2> log >> seen || { cat log; exit 1; }
 done

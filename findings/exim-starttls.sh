@@ -13,11 +13,9 @@
 #
 # Seen on 2026-11-28. It needs root, Debian 12, python3 and unshare. It fails if one of the two changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-	-o APT::Sandbox::User=root exim4-daemon-heavy=4.96-15+deb12u10 > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" exim4-daemon-heavy=4.96-15+deb12u10
 cat > "$dir/server.py" <<'P'
 import socket
 with socket.create_server(("127.0.0.1", 0)) as s:

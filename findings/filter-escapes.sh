@@ -17,13 +17,9 @@
 # Seen on 2026-11-28 with Node 20 and Python 3.11. It needs root, Debian 12, npm, python3 and unshare. It fails if one of the three
 # changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-for p in "ruby ruby-net-ldap=0.17.0-1" slapd=2.5.13+dfsg-5 ldap-utils=2.5.13+dfsg-5; do
-	apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-		-o APT::Sandbox::User=root $p > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-done
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" "ruby ruby-net-ldap=0.17.0-1" slapd=2.5.13+dfsg-5 ldap-utils=2.5.13+dfsg-5
 cd "$dir"
 npm install --silent --no-audit --no-fund ldapts@9.2.0 ldapjs@3.0.7 ldapauth-fork@6.1.0 > log 2>&1 || { cat log; exit 1; }
 python3 -m venv py && py/bin/pip install -q --disable-pip-version-check ldaptor==21.2.0 > log 2>&1 || { cat log; exit 1; }

@@ -15,18 +15,10 @@
 #
 # Seen on 2026-11-28 with Java 17 and Node 20. It needs mvn, java and npm. It fails if one of the four changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
 cd "$dir"
-cat > pom.xml <<'P'
-<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>f</groupId><artifactId>f</artifactId><version>1</version>
-<dependencies>
-<dependency><groupId>com.unboundid</groupId><artifactId>unboundid-ldapsdk</artifactId><version>7.0.5</version></dependency>
-<dependency><groupId>org.apache.directory.api</groupId><artifactId>api-all</artifactId><version>2.1.9</version></dependency>
-<dependency><groupId>org.ldaptive</groupId><artifactId>ldaptive</artifactId><version>2.5.0</version></dependency>
-</dependencies></project>
-P
-mvn -q -B dependency:copy-dependencies -DoutputDirectory=jars > log 2>&1 || { cat log; exit 1; }
+"$here/jars" jars com.unboundid:unboundid-ldapsdk:7.0.5 org.apache.directory.api:api-all:2.1.9 org.ldaptive:ldaptive:2.5.0
 npm install --silent --no-audit --no-fund ldap2date@2.0.0 > log 2>&1 || { cat log; exit 1; }
 cat > Read.java <<'J'
 import com.unboundid.util.StaticUtils;

@@ -13,6 +13,7 @@
 #
 # Seen on 2026-11-28 with Go 1.26.8 and Java 17. It needs go, mvn and java. It fails if one of the three changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
 cd "$dir"
 mkdir client && cd client
@@ -67,12 +68,7 @@ public class Range {
 }
 J
 for version in 2.6.4 3.0.0-beta-1; do
-	cat > pom.xml <<P
-<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>f</groupId><artifactId>f</artifactId><version>1</version>
-<dependencies><dependency><groupId>org.apache.hbase</groupId><artifactId>hbase-client</artifactId><version>$version</version></dependency></dependencies></project>
-P
-	mvn -q -B dependency:copy-dependencies -DoutputDirectory="jars-$version" > mvn.log 2>&1 || { cat mvn.log; exit 1; }
+	"$here/jars" "jars-$version" "org.apache.hbase:hbase-client:$version"
 	mkdir "classes-$version"
 	javac -cp "jars-$version/*" -d "classes-$version" Range.java
 	java -cp "classes-$version:jars-$version/*" Range "$version" 2> /dev/null >> read

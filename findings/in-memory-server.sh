@@ -16,15 +16,11 @@
 #
 # Seen on 2026-11-29 with Java 17. It needs root, Debian 12, mvn, java and unshare. It fails if one of the five changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-for p in slapd=2.5.13+dfsg-5 ldap-utils=2.5.13+dfsg-5; do
-	apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-		-o APT::Sandbox::User=root $p > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-done
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" slapd=2.5.13+dfsg-5 ldap-utils=2.5.13+dfsg-5
 cd "$dir"
-mvn -q dependency:copy -Dartifact=com.unboundid:unboundid-ldapsdk:7.0.5 -DoutputDirectory=jars > log 2>&1 || { cat log; exit 1; }
+"$here/jars" jars com.unboundid:unboundid-ldapsdk:7.0.5
 cat > x.ldif <<'L'
 dn: dc=example
 objectClass: domain

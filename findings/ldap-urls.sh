@@ -21,24 +21,11 @@
 # Seen on 2026-11-29 with Java 17 and Python 3.11. It needs root, Debian 12, python3, mvn, java and unshare. It fails if one of the
 # six changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-for p in "tcl tcllib=1.21+dfsg-1" pike8.0-core=8.0.1738-1+b2 "perl liburi-perl=5.17-1" ldap-utils=2.5.13+dfsg-5 slapd=2.5.13+dfsg-5; do
-	apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-		-o APT::Sandbox::User=root $p > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-done
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" "tcl tcllib=1.21+dfsg-1" pike8.0-core=8.0.1738-1+b2 "perl liburi-perl=5.17-1" ldap-utils=2.5.13+dfsg-5 slapd=2.5.13+dfsg-5
 cd "$dir"
-cat > pom.xml <<'P'
-<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>f</groupId><artifactId>f</artifactId><version>1</version>
-<dependencies>
-<dependency><groupId>com.unboundid</groupId><artifactId>unboundid-ldapsdk</artifactId><version>7.0.5</version></dependency>
-<dependency><groupId>org.openidentityplatform.opendj</groupId><artifactId>opendj-core</artifactId><version>4.9.2</version></dependency>
-<dependency><groupId>com.novell.ldap</groupId><artifactId>jldap</artifactId><version>4.3</version></dependency>
-</dependencies></project>
-P
-mvn -q -B dependency:copy-dependencies -DoutputDirectory=jars > log 2>&1 || { cat log; exit 1; }
+"$here/jars" jars com.unboundid:unboundid-ldapsdk:7.0.5 org.openidentityplatform.opendj:opendj-core:4.9.2 com.novell.ldap:jldap:4.3
 python3 -m venv py && py/bin/pip install -q --disable-pip-version-check ldap3==2.9.1 pyasn1==0.6.1 > log 2>&1 || { cat log; exit 1; }
 cat > urls <<'U'
 ldap://h/o=University%20of%20Michigan,c=US?postalAddress

@@ -13,11 +13,9 @@
 #
 # Seen on 2026-11-28 with Python 3.11. It needs root, Debian 12, python3 and unshare. It fails if one of the three changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-	-o APT::Sandbox::User=root ruby ruby-net-ldap=0.17.0-1 > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" "ruby ruby-net-ldap=0.17.0-1"
 cd "$dir"
 python3 -m venv py && py/bin/pip install -q --disable-pip-version-check ldif==4.3.0 > log 2>&1 || { cat log; exit 1; }
 printf '%s\n' 'dn: cn=a,dc=x' 'cn: a' 'jpegPhoto:< file:///photo' > photo.ldif

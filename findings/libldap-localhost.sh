@@ -12,11 +12,9 @@
 #
 # Seen on 2026-11-28. It needs root, Debian 12, openssl and unshare. It fails if one of the two changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'kill $(cat "$dir"/*.pid 2>/dev/null) 2>/dev/null; rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-	-o APT::Sandbox::User=root ldap-utils=2.5.13+dfsg-5 libldap-2.5-0=2.5.13+dfsg-5 > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" "ldap-utils=2.5.13+dfsg-5 libldap-2.5-0=2.5.13+dfsg-5"
 cat > "$dir/run.sh" <<'S'
 hostname own.example
 export LD_LIBRARY_PATH=$(dirname "$(find "$dir/root" -name 'libldap-2.5.so.0')")

@@ -15,24 +15,11 @@
 #
 # Seen on 2026-11-29 with Java 17. It needs root, Debian 12, mvn, java and unshare. It fails if one of the three changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-for p in slapd=2.5.13+dfsg-5 ldap-utils=2.5.13+dfsg-5; do
-	apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-		-o APT::Sandbox::User=root $p > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-done
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" slapd=2.5.13+dfsg-5 ldap-utils=2.5.13+dfsg-5
 cd "$dir"
-cat > pom.xml <<'P'
-<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>f</groupId><artifactId>f</artifactId><version>1</version>
-<dependencies>
-<dependency><groupId>com.unboundid</groupId><artifactId>unboundid-ldapsdk</artifactId><version>7.0.5</version></dependency>
-<dependency><groupId>org.openidentityplatform.opendj</groupId><artifactId>opendj-core</artifactId><version>4.9.2</version></dependency>
-<dependency><groupId>org.apache.directory.api</groupId><artifactId>api-all</artifactId><version>2.1.9</version></dependency>
-</dependencies></project>
-P
-mvn -q -B dependency:copy-dependencies -DoutputDirectory=jars > log 2>&1 || { cat log; exit 1; }
+"$here/jars" jars com.unboundid:unboundid-ldapsdk:7.0.5 org.openidentityplatform.opendj:opendj-core:4.9.2 org.apache.directory.api:api-all:2.1.9
 printf '%s\n' 'dn: dc=example' 'objectClass: domain' 'dc: example' '' 'dn: cn=both,dc=example' 'objectClass: person' 'cn: both' \
 	'sn: Gross' "sn:: $(printf 'Gro\303\237' | base64)" > x.ldif
 cat > Match.java <<'J'

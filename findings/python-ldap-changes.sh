@@ -13,11 +13,9 @@
 #
 # Seen on 2026-11-28. It needs root, Debian 12 and unshare. It fails if one of the three changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-	-o APT::Sandbox::User=root python3-ldap=3.4.3-2+deb12u1 > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" python3-ldap=3.4.3-2+deb12u1
 cd "$dir"
 cat > changes.ldif <<'L'
 dn: cn=ann,dc=x

@@ -17,24 +17,12 @@
 # Seen on 2026-11-28 with Node 20 and Java 17. It needs root, Debian 12, npm, mvn, java and unshare. It fails if one of the three
 # changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-for p in slapd=2.5.13+dfsg-5 ldap-utils=2.5.13+dfsg-5; do
-	apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-		-o APT::Sandbox::User=root $p > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-done
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" slapd=2.5.13+dfsg-5 ldap-utils=2.5.13+dfsg-5
 cd "$dir"
 npm install --silent --no-audit --no-fund ldapts@9.2.0 ldapjs@3.0.7 > log 2>&1 || { cat log; exit 1; }
-cat > pom.xml <<'P'
-<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>f</groupId><artifactId>f</artifactId><version>1</version>
-<dependencies>
-<dependency><groupId>org.apache.directory.api</groupId><artifactId>api-all</artifactId><version>2.1.9</version></dependency>
-<dependency><groupId>org.ldaptive</groupId><artifactId>ldaptive</artifactId><version>2.5.0</version></dependency>
-</dependencies></project>
-P
-mvn -q -B dependency:copy-dependencies -DoutputDirectory=jars > log 2>&1 || { cat log; exit 1; }
+"$here/jars" jars org.apache.directory.api:api-all:2.1.9 org.ldaptive:ldaptive:2.5.0
 cat > Search.java <<'J'
 import org.apache.directory.api.ldap.model.cursor.EntryCursor;
 import org.apache.directory.api.ldap.model.message.SearchScope;

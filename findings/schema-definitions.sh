@@ -13,11 +13,9 @@
 # Seen on 2026-11-28 with Python 3.11 and Java 17. It needs root, Debian 12, python3, perl, mvn and java. It fails if one of the
 # three changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-	-o APT::Sandbox::User=root libnet-ldap-perl=1:0.6800+dfsg-1 > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" libnet-ldap-perl=1:0.6800+dfsg-1
 cd "$dir"
 for artifact in org.ldaptive:ldaptive:2.5.0 org.slf4j:slf4j-api:2.0.9 org.slf4j:slf4j-nop:2.0.9; do
 	mvn -q dependency:copy -Dartifact=$artifact -DoutputDirectory=jars > log 2>&1 || { cat log; exit 1; }

@@ -16,23 +16,11 @@
 #
 # Seen on 2026-11-29 with Java 17. It needs root, Debian 12, mvn, java and unshare. It fails if one of the two changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-for p in slapd=2.5.13+dfsg-5 ldap-utils=2.5.13+dfsg-5 libsasl2-modules=2.1.28+dfsg-10+deb12u1 gsasl=2.2.0-1+deb12u2; do
-	apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-		-o APT::Sandbox::User=root $p > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-done
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" slapd=2.5.13+dfsg-5 ldap-utils=2.5.13+dfsg-5 libsasl2-modules=2.1.28+dfsg-10+deb12u1 gsasl=2.2.0-1+deb12u2
 cd "$dir"
-cat > pom.xml <<'P'
-<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>f</groupId><artifactId>f</artifactId><version>1</version>
-<dependencies>
-<dependency><groupId>com.unboundid</groupId><artifactId>unboundid-ldapsdk</artifactId><version>7.0.5</version></dependency>
-<dependency><groupId>org.ldaptive</groupId><artifactId>ldaptive</artifactId><version>2.5.0</version></dependency>
-</dependencies></project>
-P
-mvn -q -B dependency:copy-dependencies -DoutputDirectory=jars > log 2>&1 || { cat log; exit 1; }
+"$here/jars" jars com.unboundid:unboundid-ldapsdk:7.0.5 org.ldaptive:ldaptive:2.5.0
 cat > Bind.java <<'J'
 import com.unboundid.ldap.sdk.LDAPConnection;
 import com.unboundid.ldap.sdk.LDAPException;

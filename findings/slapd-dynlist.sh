@@ -14,11 +14,9 @@
 #
 # Seen on 2026-11-29. It needs Debian 12, python3 and ldapsearch. It fails if 400 groups cost less than twice what 100 cost.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); pid=; trap '[ -z "$pid" ] || kill $pid 2> /dev/null || :; rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
-apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-	-o APT::Sandbox::User=root slapd=2.5.13+dfsg-5 > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" slapd=2.5.13+dfsg-5
 export LD_LIBRARY_PATH="$dir/root/usr/lib/$(uname -m)-linux-gnu"
 mods=$(dirname "$(find "$dir/root/usr/lib" -name back_mdb.so)")
 cat > "$dir/people.py" <<'P'

@@ -12,17 +12,10 @@
 #
 # Seen on 2026-11-28 with Java 17. It needs mvn and java. It fails if one of the two changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
 cd "$dir"
-cat > pom.xml <<'P'
-<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>f</groupId><artifactId>f</artifactId><version>1</version>
-<dependencies>
-<dependency><groupId>org.springframework.ldap</groupId><artifactId>spring-ldap-ldif-core</artifactId><version>4.1.2</version></dependency>
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>2.0.9</version></dependency>
-</dependencies></project>
-P
-mvn -q -B dependency:copy-dependencies -DoutputDirectory=jars > log 2>&1 || { cat log; exit 1; }
+"$here/jars" jars org.springframework.ldap:spring-ldap-ldif-core:4.1.2 org.slf4j:slf4j-nop:2.0.9
 cat > in.ldif <<'L'
 dn: uid=ann,dc=example
 # cn is the name that is printed, in German

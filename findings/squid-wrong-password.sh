@@ -11,14 +11,10 @@
 #
 # Seen on 2026-11-28. It needs root, Debian 12, curl and unshare. It fails if one of the two changes.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-mkdir -p "$dir/debs/partial" "$dir/root"
 chmod 755 "$dir"
-for p in squid=5.7-2+deb12u6 slapd=2.5.13+dfsg-5; do
-	apt-get install -y -qq --reinstall --no-install-recommends --download-only -o Dir::Cache::archives="$dir/debs" \
-		-o APT::Sandbox::User=root $p > "$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-done
-for deb in "$dir"/debs/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+"$here/debs" "$dir" squid=5.7-2+deb12u6 slapd=2.5.13+dfsg-5
 cat > "$dir/run.sh" <<'S'
 await() { # COMMAND
 	for try in $(seq 100); do
