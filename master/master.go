@@ -66,10 +66,21 @@ var (
 	order    = []byte("o")
 )
 
-// A Position orders the values of an attribute. It consists of the stamp of the
-// transaction that wrote the value and a count within that transaction. It is empty for
-// values that were written while their type was SINGLE-VALUE.
+// A Position orders the values of an attribute. It is the number of a value with which an
+// entry begins, or else the stamp of the transaction that added the value and a count within
+// that transaction. It is empty for values that were written while their type was
+// SINGLE-VALUE.
 type Position []byte
+
+// First returns the position of the nth value of a new entry, in 2 or 5 bytes. It is less than
+// every position with a stamp since 2017. An entry begins in one transaction, so no other writer
+// gives one of its values the same position.
+func First(n int) Position {
+	if n < 0x0f00 {
+		return Position{byte(n >> 8), byte(n)}
+	}
+	return binary.BigEndian.AppendUint32(Position{0x0f}, uint32(n))
+}
 
 // NewPosition returns a position of 12 bytes.
 func NewPosition(stamp table.Revision, n int) Position {

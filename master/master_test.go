@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/master"
@@ -115,5 +116,18 @@ func TestNode(t *testing.T) {
 	}
 	if _, ok := master.DecodeNode(row(table.Cell{Family: master.TreeInfo, Qualifier: []byte("p"), Value: []byte("short")})); ok {
 		t.Error("half an id is one")
+	}
+}
+
+// TestFirst checks that positions of the values of a new entry are in order, before all others.
+func TestFirst(t *testing.T) {
+	since2017 := table.Revision(time.Date(2018, 1, 1, 0, 0, 0, 0, time.UTC).Sub(table.Epoch).Milliseconds()) << (table.SlotBits + table.CounterBits)
+	last := master.First(0)
+	for n := 1; n < 1<<32; n = max(n+1, n+n/100) {
+		p := master.First(n)
+		if bytes.Compare(last, p) >= 0 || bytes.Compare(p, master.NewPosition(since2017, 0)) >= 0 {
+			t.Fatalf("First(%d) is %x, after %x", n, p, last)
+		}
+		last = p
 	}
 }

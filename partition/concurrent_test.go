@@ -97,6 +97,63 @@ func TestMembersTogether(t *testing.T) {
 	})
 }
 
+// TestMembersOfReplacedEntry runs the writers of TestMembersTogether, while another writer deletes the
+// group and adds it with the same id and members in one transaction. The new values get positions that
+// values of the old entry had, so a change that was planned for a value of the old entry must never
+// reach a value of the new one.
+func TestMembersOfReplacedEntry(t *testing.T) {
+	eachProtocol(t, func(t *testing.T, p *partition.Partition) {
+		ctx := context.Background()
+		group := "cn=group," + domain
+		must(t, add(t, p, group, "objectClass: groupOfNames", "member: cn=first"))
+		id := idOf(t, p, group)
+		want := []string{"cn=first"}
+		var mu sync.Mutex
+		together(5, func(i int, r *rand.Rand) {
+			if i == 0 {
+				for range 30 {
+					expected(t, update(t, p, func(tx *partition.Tx) error {
+						e, err := tx.Entry(ctx, id, false)
+						if err != nil {
+							return err
+						}
+						lines := []string{"objectClass: groupOfNames", "entryUUID: " + id.String()}
+						for _, v := range e.Values(p.Schema().Attribute("member")) {
+							lines = append(lines, "member: "+string(v))
+						}
+						r.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+						if err := tx.Delete(ctx, name(group)); err != nil {
+							return err
+						}
+						_, err = tx.Add(ctx, name(group), attrs(lines...), true)
+						return err
+					}))
+				}
+				return
+			}
+			mine := map[string]bool{}
+			for range 30 {
+				v := fmt.Sprintf("cn=%d-%d", i, r.IntN(5))
+				kind := op.ModAdd
+				if mine[v] {
+					kind = op.ModDelete
+				}
+				expected(t, modify(t, p, group, change(kind, "member", []byte(v))))
+				mine[v] = !mine[v]
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for v, in := range mine {
+				if in {
+					want = append(want, v)
+				}
+			}
+		})
+		wantMembers(t, p, group, want)
+		wantSound(t, p)
+	})
+}
+
 func wantMembers(t *testing.T, p *partition.Partition, group string, want []string) {
 	t.Helper()
 	s := state.Newest(p)

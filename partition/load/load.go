@@ -478,7 +478,6 @@ func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
 		if n++; x.replaces {
 			continue // the transaction writes it
 		}
-		w.ordinal = 0 // positions need to differ only within one entry
 		x.e.Write(l.p, c, w, x.parent, x.rdn)
 	}
 	if err := w.Flush(ctx, l.bulk); err != nil {
@@ -490,38 +489,29 @@ func (l *Loader) Write(ctx context.Context, xs ...*Loading) error {
 
 // writer returns a writer from the pool or, if the pool is empty, a new writer. The buffers of
 // writers in the pool have already grown.
-func (l *Loader) writer() *LoadWriter {
-	if w, ok := l.writers.Get().(*LoadWriter); ok {
+func (l *Loader) writer() LoadWriter {
+	if w, ok := l.writers.Get().(LoadWriter); ok {
 		return w
 	}
-	return NewLoadWriter(l.bulk)
+	return LoadWriter{}
 }
 
 // Count returns the number of entries that were written so far.
 func (l *Loader) Count() int { return int(l.count.Load()) }
 
 // A LoadWriter collects mutations by table.
-type LoadWriter struct {
-	stamp   table.Revision
-	ordinal int
-	buffers map[table.Table][]table.Mutation
-}
+type LoadWriter map[table.Table][]table.Mutation
 
 // A Filling writes cells outside transactions. It is either a load or a fill of indexes
 // during which other writers continue.
 type Filling interface {
-	Stamp() table.Revision
 	Write(ctx context.Context, ws ...table.Write) error
 }
 
-func NewLoadWriter(b Filling) *LoadWriter {
-	return &LoadWriter{stamp: b.Stamp(), buffers: map[table.Table][]table.Mutation{}}
-}
-
 // Flush writes the collected mutations to b and keeps the buffers.
-func (w *LoadWriter) Flush(ctx context.Context, b Filling) error {
+func (w LoadWriter) Flush(ctx context.Context, b Filling) error {
 	var ws []table.Write
-	for t, ms := range w.buffers {
+	for t, ms := range w {
 		if len(ms) > 0 {
 			ws = append(ws, table.Write{Table: t.Name(), Mutations: ms})
 		}
@@ -529,31 +519,26 @@ func (w *LoadWriter) Flush(ctx context.Context, b Filling) error {
 	if err := b.Write(ctx, ws...); err != nil {
 		return err
 	}
-	for t, ms := range w.buffers {
+	for t, ms := range w {
 		clear(ms)
-		w.buffers[t] = ms[:0]
+		w[t] = ms[:0]
 	}
 	return nil
 }
 
-func (w *LoadWriter) Write(t table.Table, ms ...table.Mutation) {
-	w.buffers[t] = append(w.buffers[t], ms...)
+func (w LoadWriter) Write(t table.Table, ms ...table.Mutation) {
+	w[t] = append(w[t], ms...)
 }
 
 // InvalidatePosting does nothing: a load makes all caches invalid, and no cache contains postings of an
 // index that is being filled.
-func (w *LoadWriter) InvalidatePosting(uint64) {}
+func (w LoadWriter) InvalidatePosting(uint64) {}
 
 // Claim does nothing, because Link has already made the claims of a load.
-func (w *LoadWriter) Claim(*catalog.Indexed, []byte, entry.ID, entry.ID) {}
+func (w LoadWriter) Claim(*catalog.Indexed, []byte, entry.ID, entry.ID) {}
 
 // Refer does nothing, because Link has already checked the references of a load.
-func (w *LoadWriter) Refer(*catalog.Indexed, []byte, []byte) {}
-
-func (w *LoadWriter) Position() master.Position {
-	w.ordinal++
-	return master.NewPosition(w.stamp, w.ordinal)
-}
+func (w LoadWriter) Refer(*catalog.Indexed, []byte, []byte) {}
 
 // Commit makes all written entries durable and visible at one revision.
 func (l *Loader) Commit(ctx context.Context) (r table.Revision, err error) {

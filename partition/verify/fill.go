@@ -37,7 +37,7 @@ func (o ReindexOptions) WithDefaults() ReindexOptions {
 
 // FillFrom adds the entries of a snapshot to the indexes of the given types.
 func FillFrom(ctx context.Context, s *state.Snapshot, to load.Filling, c *catalog.Catalog, types []*schema.AttributeType, o ReindexOptions) error {
-	f := &filler{s: s, w: load.NewLoadWriter(to), bulk: to, o: o}
+	f := &filler{s: s, w: load.LoadWriter{}, bulk: to, o: o}
 	for _, t := range types {
 		f.indexes = append(f.indexes, &indexCheck{Indexed: c.Indexes[t]})
 	}
@@ -49,7 +49,7 @@ type filler struct {
 	s *state.Snapshot
 
 	bulk    load.Filling
-	w       *load.LoadWriter
+	w       load.LoadWriter
 	indexes []*indexCheck
 	o       ReindexOptions
 	entries int

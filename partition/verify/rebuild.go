@@ -76,7 +76,7 @@ func (r *rebuilder) run(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer b.Abort(context.WithoutCancel(ctx))
-	r.f = &filler{s: s, bulk: b, o: r.o, w: load.NewLoadWriter(b)}
+	r.f = &filler{s: s, bulk: b, o: r.o, w: load.LoadWriter{}}
 	for _, x := range c.Ordered {
 		r.f.indexes = append(r.f.indexes, &indexCheck{Indexed: x})
 	}

@@ -14,8 +14,6 @@ import (
 // A writer receives mutations. It is a transaction or a load.
 type writer interface {
 	Write(t table.Table, ms ...table.Mutation)
-	// Position returns a new position, which is greater than all earlier positions.
-	Position() master.Position
 	// InvalidatePosting records the hash of an index value whose cached posting the change makes invalid
 	// (see catalog.PostingHash).
 	InvalidatePosting(value uint64)
@@ -32,18 +30,28 @@ type change struct {
 	p       *catalog.Partition
 	catalog *catalog.Catalog
 	w       writer
+	tx      *Tx // nil for a new entry
 	id      entry.ID
 	parent  entry.ID // parent's id for index cells
+	values  int      // number of values that a new entry has got
 	master  table.Mutation
 	tree    table.Mutation
 }
 
-func newChange(p *catalog.Partition, c *catalog.Catalog, w writer, id, parent entry.ID, rdn dn.Norm) *change {
+// newEntry returns the change that makes an entry.
+func newEntry(p *catalog.Partition, c *catalog.Catalog, w writer, id, parent entry.ID, rdn dn.Norm) *change {
 	return &change{
 		p: p, catalog: c, w: w, id: id, parent: parent,
 		master: table.Mutation{Row: master.Row(id)},
 		tree:   table.Mutation{Row: tree.Key(parent, rdn)},
 	}
+}
+
+// newChange returns a change of an entry that exists.
+func newChange(tx *Tx, id, parent entry.ID, rdn dn.Norm) *change {
+	c := newEntry(tx.Partition, tx.Catalog, tx, id, parent, rdn)
+	c.tx = tx
+	return c
 }
 
 // lastOfEach removes each cell that a later cell for the same column replaces.
@@ -61,17 +69,22 @@ func (c *change) flush() {
 	}
 }
 
-func (c *change) Position(t *schema.AttributeType) master.Position {
-	if t.SingleValue {
+// position returns the position of the next value of a type.
+func (c *change) position(t *schema.AttributeType) master.Position {
+	switch {
+	case t.SingleValue:
 		return nil
+	case c.tx != nil:
+		return c.tx.Position()
 	}
-	return c.w.Position()
+	c.values++
+	return master.First(c.values)
 }
 
 // put writes one value: its column in master and its key. The key is written to the tree, or to
 // master if the description has many values. A secret value has no key.
 func (c *change) put(t *schema.AttributeType, options string, v, key []byte, many bool) {
-	p := c.Position(t)
+	p := c.position(t)
 	c.master.Cells = append(c.master.Cells, master.Value(t, options, p, v))
 	switch {
 	case t.Secret():

@@ -190,7 +190,7 @@ func isEntered(ctx context.Context, s *state.Snapshot, base, from, to entry.ID) 
 // claimEntry claims the values that the entry d has of the attributes in entered. The entry d
 // is below a moved entry, and does not change itself.
 func (cs *claims) claimEntry(ctx context.Context, entered []*catalog.Indexed, d *victim) error {
-	c := newChange(cs.tx.Partition, cs.tx.Catalog, cs.tx, d.id, tree.Parent(d.row.Key), "")
+	c := newChange(cs.tx, d.id, tree.Parent(d.row.Key), "")
 	return cs.tx.eachIndexed(ctx, c, d.row, func(x *catalog.Indexed, keys [][]byte) {
 		if !slices.Contains(entered, x) {
 			return

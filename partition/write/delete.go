@@ -67,7 +67,7 @@ func selectDoomed(c *catalog.Catalog) table.Select {
 // remove removes an entry that has no entries below it. row is the entry's row in the
 // tree.
 func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
-	c := newChange(tx.Partition, tx.Catalog, tx, id, tree.Parent(row.Key), "")
+	c := newChange(tx, id, tree.Parent(row.Key), "")
 	c.tree.Row = row.Key // the row's key may contain only the cut form of a long RDN
 	if err := tx.reindex(ctx, c, row, true); err != nil {
 		return err

@@ -99,7 +99,7 @@ type rdnValue struct {
 
 func (tx *Tx) Modifying(pl state.Place) *modification {
 	m := &modification{tx: tx, pl: pl}
-	m.change = newChange(tx.Partition, tx.Catalog, tx, pl.ID, pl.Parent, pl.RDN)
+	m.change = newChange(tx, pl.ID, pl.Parent, pl.RDN)
 	return m
 }
 

@@ -249,7 +249,7 @@ func (m *modification) place(ctx context.Context, to *destination) error {
 			return err
 		}
 		row = row.Clone()
-		m.change = newChange(tx.Partition, tx.Catalog, tx, m.pl.ID, to.Parent, to.RDN)
+		m.change = newChange(tx, m.pl.ID, to.Parent, to.RDN)
 		m.change.tree.Cells = append(m.change.tree.Cells, row.Cells...)
 		if m.pl.Parent != to.Parent {
 			if err := tx.reindex(ctx, m.change, row, false); err != nil {
