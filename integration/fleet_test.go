@@ -70,7 +70,8 @@ func newFleet(t *testing.T, store string, args ...string) *fleet {
 }
 
 // disturb runs the clients for some time, and until they have done enough. At the given intervals, it
-// kills one server after the other and starts another server in its place.
+// kills one server after the other and starts another server in its place. After the given time, the
+// intervals grow.
 func (f *fleet) disturb(length, every time.Duration, enough func() bool, clients ...func()) {
 	var g sync.WaitGroup
 	for _, c := range clients {
@@ -81,6 +82,9 @@ func (f *fleet) disturb(length, every time.Duration, enough func() bool, clients
 		if time.Since(begin) > length+patience {
 			f.t.Error("the clients have not done enough")
 			break
+		}
+		if time.Since(begin) > length {
+			every += every / 2 // the machine is slow: servers need longer to begin
 		}
 		time.Sleep(every)
 		f.replace(n % servers)
