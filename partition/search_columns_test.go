@@ -305,6 +305,51 @@ func TestColumnsBounds(t *testing.T) {
 	}
 }
 
+// TestColumnsByTurns checks that searches for several types by turns build few tables, and that none is built for
+// a search that an index makes short.
+func TestColumnsByTurns(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	p := open(t)
+	loadSample(t, p, 2000)
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		for i := range 300 {
+			if _, err := tx.Add(ctx, name(fmt.Sprintf("uid=o%d,ou=people,%s", i, domain)), attrs("objectClass: inetOrgPerson", "cn: x", "sn: Other"), false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	s := state.Newest(p)
+	defer s.Close()
+	find := func(f string) (by string) {
+		q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema()), Cost: new(search.Cost)}
+		for _, err := range search.Search(ctx, s, q) {
+			must(t, err)
+		}
+		for _, u := range q.Cost.Indexes {
+			by += u.Kind
+		}
+		return by
+	}
+	for range 5 {
+		if by := find("(&(sn=Other)(description=*x*))"); by != "value" {
+			t.Errorf("a list of 300 of 2,300 entries: by %q", by)
+		}
+	}
+	turns := []string{"(description=*x*)", "(telephoneNumber=*7*)", "(title=*x*)", "(street=*x*)", "(displayName=*x*)"}
+	for round := range 10 {
+		for _, f := range turns {
+			if by := find(f); round >= 2 && by != "column" {
+				t.Errorf("round %d, %s: by %q", round, f, by)
+			}
+		}
+	}
+	if _, misses, _ := s.Catalog.Cache.Columns.Counts(); misses != 2*uint64(len(turns)) {
+		t.Errorf("%d searches found no columns, want 2 for each type", misses)
+	}
+}
+
 // A trap is a store on which scans of the whole tree panic while it is set.
 type trap struct {
 	*tabletest.BatchMem

@@ -10,6 +10,7 @@ package columns
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -29,16 +30,23 @@ type Cache struct {
 	mu       sync.Mutex
 	table    *Table
 	asked    map[*schema.AttributeType]int
-	used     map[*schema.AttributeType]bool // since the table was made
-	served   int                            // searches since the table was made
+	used     map[*schema.AttributeType]use // of columns that the next table keeps
+	built    int                           // number of tables that were made
+	served   int                           // searches since the table was made
 	building bool
 	hits     uint64
 	misses   uint64
 }
 
+// A use says when a column was used last, by the number of tables that had been made, and how large it was then.
+type use struct {
+	built int
+	size  uint64
+}
+
 // NewCache returns a cache for a table of at most so many octets.
 func NewCache(most uint64) *Cache {
-	return &Cache{most: most, asked: map[*schema.AttributeType]int{}, used: map[*schema.AttributeType]bool{}}
+	return &Cache{most: most, asked: map[*schema.AttributeType]int{}, used: map[*schema.AttributeType]use{}}
 }
 
 // tooLarge is the count of a type that does not fit into the cache.
@@ -53,6 +61,10 @@ const (
 	servedEnough = 4
 )
 
+// A new table also has the columns that were used since the last so many tables were made, as long as they take at most half of the
+// cache. Otherwise searches for different types, by turns, would each build a table.
+const keptTables = 8
+
 // Get returns a table that has columns of the types, as current as a state. If there is none, Get returns
 // nil. If mayBuild is set, and it is time to build a table, Get also returns the types of its columns:
 // the caller must then call Built, whatever happens.
@@ -61,7 +73,7 @@ func (c *Cache) Get(s State, types []*schema.AttributeType, mayBuild bool) (t *T
 	defer c.mu.Unlock()
 	if t = c.current(s); t != nil && t.has(types) {
 		for _, at := range types {
-			c.used[at] = true
+			c.used[at] = use{c.built, t.columns[at].size()}
 		}
 		c.served++
 		c.hits++
@@ -80,13 +92,27 @@ func (c *Cache) Get(s State, types []*schema.AttributeType, mayBuild bool) (t *T
 		return nil, nil
 	}
 	c.building = true
-	build = slices.Clone(types)
-	for at := range c.used {
-		if !slices.Contains(build, at) {
-			build = append(build, at)
+	return nil, c.withUsed(types)
+}
+
+// withUsed adds the types whose columns a new table keeps, those that were used last first.
+func (c *Cache) withUsed(types []*schema.AttributeType) []*schema.AttributeType {
+	kept := slices.SortedFunc(maps.Keys(c.used), func(a, b *schema.AttributeType) int {
+		return cmp.Or(cmp.Compare(c.used[b].built, c.used[a].built), cmp.Compare(a.OID, b.OID))
+	})
+	types = slices.Clone(types)
+	size := uint64(0)
+	for _, at := range kept {
+		if size += c.used[at].size; slices.Contains(types, at) {
+			continue
 		}
+		if size > c.most/2 || c.built-c.used[at].built >= keptTables {
+			delete(c.used, at)
+			continue
+		}
+		types = append(types, at)
 	}
-	return nil, build
+	return types
 }
 
 // current returns the table if it can serve a state, after adding the entries that commits touched.
@@ -153,12 +179,16 @@ func (c *Cache) keep(b *Builder, t *Table, types []*schema.AttributeType) {
 			c.asked[at] = askedAgain - failedAgain
 		}
 	case t == nil || t.Size() > c.most:
+		if len(b.types) > len(types) { // the next table has only what a search asks for
+			clear(c.used)
+			return
+		}
 		for _, at := range types {
 			c.asked[at] = tooLarge
 		}
 	default:
 		c.table, c.served = t, 0
-		clear(c.used)
+		c.built++
 	}
 }
 
@@ -203,7 +233,7 @@ func (t *Table) Size() (n uint64) {
 		return 0
 	}
 	for _, c := range t.columns {
-		n += uint64(len(c.keys) + 4*(len(c.ends)+len(c.first)+len(c.numbers)+len(c.unsure)))
+		n += c.size()
 	}
 	return n + uint64(20*len(t.ids)+16*(len(t.parents)+len(t.touched)))
 }
@@ -224,6 +254,10 @@ type column struct {
 	first   []uint32 // of each key, and of the end: the place of its first number in numbers
 	numbers []uint32 // of the entries with the first key, with the second, and so on
 	unsure  []uint32 // numbers of entries with values whose keys are not in the column
+}
+
+func (c *column) size() uint64 {
+	return uint64(len(c.keys) + 4*(len(c.ends)+len(c.first)+len(c.numbers)+len(c.unsure)))
 }
 
 func (c *column) key(k int) []byte {

@@ -132,11 +132,24 @@ func (c *inColumns) scope(ctx context.Context) (n int, most bool) {
 	return int(in), scanShare*in >= all
 }
 
+// examinesMost reports whether the search would examine a large part of the directory without columns.
+func (c *inColumns) examinesMost(ctx context.Context) bool {
+	if plan.ReadsAll(c.f.access) {
+		return true
+	}
+	_, all, known := c.f.count(ctx)
+	return known && c.f.exceeds(ctx, int(all)/scanShare)
+}
+
 // table returns a table that has the columns. If they are asked for again, and build is set, it makes
-// them.
+// them, unless an index does nearly as well.
 func (c *inColumns) table(ctx context.Context, build bool) *columns.Table {
 	kept, s := c.f.s.Catalog.Cache.Columns, c.f.s.At
-	t, missing := kept.Get(s, c.types, build)
+	t, _ := kept.Get(s, c.types, false)
+	if t != nil || !build || !c.examinesMost(ctx) {
+		return t
+	}
+	t, missing := kept.Get(s, c.types, true)
 	if missing == nil {
 		return t
 	}
