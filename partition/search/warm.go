@@ -2,6 +2,10 @@ package search
 
 import (
 	"context"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-4dac0d86/ldapd/partition/cache"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
@@ -16,40 +20,55 @@ import (
 // much with an empty cache as with a full cache. Warm reads the entries in the order of
 // their rows, and costs only a tenth of what reading the directory with an empty cache
 // costs.
+//
+// Warm works on several ranges of rows and several indexes at once, but leaves one CPU to requests.
 func Warm(ctx context.Context, p *catalog.Partition) (n int, err error) {
 	s := state.Newest(p)
 	defer s.Close()
-	if n, err = warmEntries(ctx, s); err != nil {
-		return n, err
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(1, runtime.GOMAXPROCS(0)-1))
+	var entries atomic.Int64
+	for first := 0; first < 256; first += warmRange {
+		rows := table.Range{Start: []byte{byte(first)}, End: table.PrefixEnd([]byte{byte(first + warmRange - 1)})}
+		g.Go(func() error { return warmEntries(ctx, s, rows, &entries) })
 	}
 	for _, x := range s.Catalog.Ordered {
-		if err := x.Preload(ctx, s.Reader, s.At.Ordinal()); err != nil {
-			return n, err
-		}
+		g.Go(func() error { return x.Preload(ctx, s.Reader, s.At.Ordinal()) })
 	}
-	return n, nil
+	err = g.Wait()
+	return int(entries.Load()), err
 }
 
-func warmEntries(ctx context.Context, s *state.Snapshot) (n int, err error) {
+// warmRange is the number of first bytes of the ids in a range, and warmCheck how many entries are read before
+// the size of the cache is looked at.
+const (
+	warmRange = 8
+	warmCheck = 64
+)
+
+// warmEntries reads the entries of some rows and counts them in n.
+func warmEntries(ctx context.Context, s *state.Snapshot, rows table.Range, n *atomic.Int64) error {
 	p := s.Partition
 	enough := s.Catalog.Cache.Entries.Maximum() / 100 * 98
 	sel := table.Select{Families: state.WithSecrets, MaxCells: state.MaxColumnsWithSecrets}
-	for row, err := range s.Reader.Scan(ctx, p.Master, table.Range{}, sel) {
+	read := 0
+	for row, err := range s.Reader.Scan(ctx, p.Master, rows, sel) {
 		if err != nil || len(row.Key) != len(entry.ID{}) {
-			return n, err
+			return err
 		}
 		id := entry.ID(row.Key)
 		i, _, err := state.DecodeWithSecrets(ctx, s, id, nil, row, nil)
 		if err != nil {
-			return n, err
+			return err
 		}
 		if i == nil {
 			continue
 		}
 		s.Catalog.Cache.Children.Set(cache.HintOf(i.Node.Parent, i.Node.NormRDN), id)
-		if n++; n%1024 == 0 && s.Catalog.Cache.Entries.Weight() > enough {
+		n.Add(1)
+		if read++; read%warmCheck == 0 && s.Catalog.Cache.Entries.Weight() > enough {
 			break
 		}
 	}
-	return n, nil
+	return nil
 }
