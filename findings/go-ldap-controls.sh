@@ -59,15 +59,19 @@ func main() {
 	fmt.Println("references", must(c.Search(all)).Referrals)
 
 	ctx, stop := context.WithCancel(context.Background())
-	ann := ldap.NewSearchRequest("dc=example", ldap.ScopeWholeSubtree, 0, 0, 0, false, "(cn=ann)", nil, nil)
-	for r := c.Syncrepl(ctx, ann, 1, ldap.SyncRequestModeRefreshAndPersist, nil, false); r.Next(); {
+	ann := func() *ldap.SearchRequest { // Syncrepl appends its control to the request
+		return ldap.NewSearchRequest("dc=example", ldap.ScopeWholeSubtree, 0, 0, 0, false, "(cn=ann)", nil, nil)
+	}
+	var older, newest []byte
+	for r := c.Syncrepl(ctx, ann(), 1, ldap.SyncRequestModeRefreshAndPersist, nil, false); r.Next(); {
 		for _, control := range r.Controls() {
 			info, ok := control.(*ldap.ControlSyncInfo)
 			if !ok {
 				continue
 			}
 			if info.RefreshDelete != nil {
-				fmt.Printf("refreshDelete %.12s...\n", info.RefreshDelete.Cookie)
+				older = info.RefreshDelete.Cookie
+				fmt.Printf("refreshDelete %.12s...\n", older)
 				d := must(ldap.DialURL("ldap://127.0.0.1"))
 				must(0, d.Bind("cn=admin,dc=example", "secret"))
 				change := ldap.NewModifyRequest("cn=bob,dc=example", nil)
@@ -75,10 +79,23 @@ func main() {
 				must(0, d.Modify(change))
 			}
 			if info.NewCookie != nil {
-				fmt.Printf("newcookie %q\n", info.NewCookie.Cookie)
+				newest = info.NewCookie.Cookie
+				fmt.Printf("newcookie %q\n", newest)
 				stop()
 			}
 		}
+	}
+	for _, cookie := range [][]byte{older, newest} {
+		n := 0
+		d := must(ldap.DialURL("ldap://127.0.0.1"))
+		r := d.Syncrepl(context.Background(), ann(), 1, ldap.SyncRequestModeRefreshOnly, cookie, false)
+		for r.Next() {
+			if r.Entry() != nil {
+				n++
+			}
+		}
+		must(0, r.Err())
+		fmt.Printf("entries from %.12q on: %d\n", cookie, n)
 	}
 }
 G
@@ -111,5 +128,7 @@ sort 0
 references [ldap://one.example/ou=people??sub]
 refreshDelete rid=000,csn=...
 newcookie ""
+entries from "rid=000,csn=" on: 0
+entries from "" on: 1
 X
 diff expected seen && echo "as described"
