@@ -109,9 +109,9 @@ func sortedPages(t *testing.T, c *ldap.Conn, reverse bool) (uids []string) {
 		if r.err != nil {
 			t.Fatal(r.err)
 		}
-		sorted, ok := ldap.FindControl(r.controls, ldap.ControlTypeServerSideSortingResult).(*ldap.ControlServerSideSortingResult)
-		if !ok || sorted.Result != ldap.ControlServerSideSortingCodeSuccess {
-			t.Errorf("sort response: %v", sorted)
+		// go-ldap reads every result as success (findings/go-ldap-controls.sh). Tests of directory read it (inOrder).
+		if ldap.FindControl(r.controls, ldap.ControlTypeServerSideSortingResult) == nil {
+			t.Error("no sort response")
 		}
 		uids = append(uids, r.uids...)
 		next, ok := ldap.FindControl(r.controls, ldap.ControlTypePaging).(*ldap.ControlPaging)

@@ -143,6 +143,7 @@ func stateEvent(c *ldap.ControlSyncState, e *ldap.Entry) *event {
 func infoEvent(c *ldap.ControlSyncInfo) *event {
 	switch {
 	case c.NewCookie != nil:
+		// go-ldap 3.4.15 leaves this cookie empty (findings/go-ldap-controls.sh), so the cursor keeps the one before.
 		return &event{cookie: c.NewCookie.Cookie}
 	case c.RefreshDelete != nil:
 		return &event{cookie: c.RefreshDelete.Cookie, refreshed: &refreshed{done: c.RefreshDelete.RefreshDone}}
