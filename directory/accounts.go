@@ -70,7 +70,7 @@ type AccountReport struct {
 // Report describes the state of an account.
 func (a *Accounts) Report(ctx context.Context, name dn.DN) (*AccountReport, error) {
 	req := request.New(a.d.server)
-	req.Begin(a.s.s, 0)
+	req.Begin(&a.s.s, 0)
 	defer req.Now().Close()
 	at, err := req.Snapshot.Find(ctx, name)
 	if err != nil {

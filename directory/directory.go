@@ -70,8 +70,8 @@ func (d *Directory) Reconfigure(o Options) error { return d.server.Reconfigure(o
 // Bind must run alone (RFC 4511, 4.2.1). Package server ensures this.
 type Session struct {
 	d       *Directory
-	s       *request.Session
-	resumed resumed // how Resume has bound the session
+	s       request.Session
+	resumed *resumed // how Resume has bound the session, or nil
 }
 
 // NewSession begins an anonymous session on a connection. The channel may be nil.
@@ -83,9 +83,8 @@ func (d *Directory) NewSessionIn(branch string, c auth.Channel) *Session {
 	if c == nil {
 		c = auth.NoChannel{}
 	}
-	s := &Session{d: d, s: &request.Session{Channel: c, Number: d.server.Sessions.Add(1)}}
-	s.s.Home = branch
-	s.s.Enter("")
+	s := &Session{d: d}
+	s.s.Open(c, d.server.Sessions.Add(1), branch)
 	accesslog.Connect(d.server.Settings().Access, s.s.Number, c.Remote())
 	return s
 }
@@ -124,13 +123,13 @@ func (s *Session) Outstanding() int { return s.d.server.LimitsOf(s.s.Who.Load())
 
 // Answered records a request that the connection itself has answered: a Cancel, a
 // StartTLS, or a request that was refused, or canceled before it began.
-func (s *Session) Answered(m *op.Message, r *op.Response) { s.d.server.Answered(s.s, m, &r.Result) }
+func (s *Session) Answered(m *op.Message, r *op.Response) { s.d.server.Answered(&s.s, m, &r.Result) }
 
 // Serve runs one operation and sends its answers. Serve returns after it has called the
 // sink's Done.
 func (s *Session) Serve(ctx context.Context, m *op.Message, sink op.Sink) {
 	req := s.d.pool.Get().(*request.Request)
-	req.Begin(s.s, m.ID)
+	req.Begin(&s.s, m.ID)
 	req.Sink = sink
 	ctx = req.Traced(ctx, m)
 	s.Receive(m)

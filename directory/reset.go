@@ -292,7 +292,7 @@ func (d *Directory) ResetPassword(ctx context.Context, c auth.Channel, ticket st
 	req := d.pool.Get().(*request.Request)
 	defer d.pool.Put(req)
 	defer req.End()
-	req.Begin(s.s, 0)
+	req.Begin(&s.s, 0)
 	m := &op.Message{Request: &op.Extended{OID: control.OIDPasswordModify}}
 	ctx = req.Traced(ctx, m)
 	req.Controls.NoOp, req.Controls.Sessions = dry, []control.SessionTracking{{Identifier: resetSession}}

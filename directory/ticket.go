@@ -55,8 +55,10 @@ func (s *Session) Ticket(ctx context.Context, until time.Time) (string, error) {
 	case !who.Admin && !who.HasEntry():
 		return "", errors.New("the session's identity has no entry, so there is no ticket for it")
 	}
-	t := s.resumed.ticket
-	if s.resumed.who != who {
+	var t ticket
+	if s.resumed != nil && s.resumed.who == who {
+		t = s.resumed.ticket
+	} else {
 		s.d.server.Background.Wait() // perhaps the bind stores the password in another form
 		var err error
 		t = ticket{Bound: who.Bound, Reset: who.Reset.Load(), Since: time.Now().Unix()}
@@ -74,7 +76,7 @@ func (s *Session) Ticket(ctx context.Context, until time.Time) (string, error) {
 // Resumed returns the time of the bind that a session's ticket is from, and when the ticket ends. It
 // returns zero times unless Resume has bound the session.
 func (s *Session) Resumed() (since, until time.Time) {
-	if s.resumed.who == nil || s.resumed.who != s.s.Who.Load() {
+	if s.resumed == nil || s.resumed.who != s.s.Who.Load() {
 		return since, until
 	}
 	return time.Unix(s.resumed.ticket.Since, 0), time.Unix(s.resumed.ticket.Until, 0)
@@ -118,7 +120,7 @@ func (s *Session) resume(ctx context.Context, t ticket) error {
 	}
 	who.Reset.Store(t.Reset)
 	s.s.Who.Store(who)
-	s.resumed = resumed{who, t}
+	s.resumed = &resumed{who, t}
 	return nil
 }
 
@@ -138,7 +140,7 @@ func entryOf(ctx context.Context, req *request.Request, uuid, bound string) (*se
 // reading returns a request of the session that reads the newest state, which the caller must close.
 func (s *Session) reading() *request.Request {
 	req := request.New(s.d.server)
-	req.Begin(s.s, 0)
+	req.Begin(&s.s, 0)
 	req.Now()
 	return req
 }

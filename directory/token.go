@@ -15,7 +15,7 @@ func (s *Session) BindToken(ctx context.Context, token string) error {
 	req := s.d.pool.Get().(*request.Request)
 	defer s.d.pool.Put(req)
 	defer req.End()
-	req.Begin(s.s, 0)
+	req.Begin(&s.s, 0)
 	m := &op.Message{Request: &op.Bind{Version: 3, SASL: true, Mechanism: "TOKEN"}}
 	ctx = req.Traced(ctx, m)
 	s.s.Forget()

@@ -53,7 +53,7 @@ func (s *Session) keep(m *op.Message) *received {
 	req := s.d.pool.Get().(*request.Request)
 	defer s.d.pool.Put(req)
 	defer req.End()
-	req.Begin(s.s, m.ID)
+	req.Begin(&s.s, m.ID)
 	req.Judge.Unrestrict() // access rules are applied when the transaction commits
 	o, err := write.Keep(req, m)
 	r := &received{kept: true, response: *req.Response, controls: req.Controls, err: err}

@@ -38,6 +38,9 @@ func (r *Rules) Program(ctx context.Context, s *partition.Snapshot, w *Who, c ac
 		return nil, err
 	}
 	c = set.Asked(c)
+	if w.Name == nil && w.ID == entry.Root && c == (acl.Connection{}) {
+		w = &r.nobody // one program for all anonymous clients
+	}
 	if a := w.last.Load(); a != nil && a.set == set && a.connection == c && w.same(s, a) {
 		return a.program, nil
 	}

@@ -1,12 +1,9 @@
 package server
 
 import (
-	"bufio"
-	"context"
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/netip"
 	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
@@ -21,32 +18,26 @@ type conn struct {
 	server  *Server
 	nc      transport
 	tls     *tls.Conn // TLS over nc; owned by the reader
-	info    *ConnInfo
-	address netip.Addr // address for which the connection is counted; guarded by server.mu
+	info    ConnInfo
 	traffic *monitor.Listener
 	session Session
-	bound   atomic.Bool     // an identity is bound
-	ctx     context.Context // context of the connection's operations
-	cancel  context.CancelCauseFunc
-
-	memory allowance
-	in     input
-	out    output
-	ops    outstanding
-	idle   idleness // owned by the reaper
-
-	armed atomic.Bool // tick will be called
+	bound   atomic.Bool // an identity is bound
+	armed   atomic.Bool // tick will be called
+	counted bool        // for its address; guarded by server.mu
+	memory  allowance
+	in      input
+	out     output
+	ops     outstanding
+	idle    idleness // owned by the reaper
 }
 
 func newConn(s *Server, nc net.Conn, l *monitor.Listener) *conn {
 	c := &conn{server: s, traffic: l}
-	c.nc.Conn, c.nc.direct = nc, newDirect(nc)
-	c.memory.server, c.ops.conn = s, c
-	c.in.conn, c.in.few = c, bufio.NewReaderSize(&c.nc, fewOctets)
-	c.in.from = c.in.few
+	c.nc.Conn = nc
+	c.memory.server, c.in.conn, c.ops.conn = s, c, c
 	c.out.conn, c.out.w = c, &c.nc
-	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
-	c.info = &ConnInfo{Local: nc.LocalAddr(), Addr: nc.RemoteAddr()}
+	c.unpark()
+	c.info.Local, c.info.Addr = nc.LocalAddr(), nc.RemoteAddr()
 	return c
 }
 
@@ -71,12 +62,12 @@ func (c *conn) open(secure bool) error {
 		}
 	}
 	c.info.remote = c.info.Remote()
-	c.session = c.server.handler.NewSession(c.info)
+	c.session = c.server.handler.NewSession(&c.info)
 	return nil
 }
 
-// read runs the reader's loop. It returns when the connection has ended, or when another
-// goroutine has become the reader.
+// read runs the reader's loop. It returns when the connection has ended or is parked, or when
+// another goroutine has become the reader.
 func (c *conn) read() {
 	defer c.endAfterPanic()
 	for {
@@ -87,7 +78,12 @@ func (c *conn) read() {
 				return
 			}
 		}
-		if err != nil {
+		switch err {
+		case nil:
+		case errPark:
+			c.park()
+			return
+		default:
 			c.end(err)
 			return
 		}

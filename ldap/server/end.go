@@ -74,10 +74,7 @@ func (c *conn) stop(e *ending) {
 
 // end ends the connection. The reader calls it with the error of next or handle.
 func (c *conn) end(err error) {
-	e := c.in.ending.Load()
-	if e == nil {
-		e = endingOf(err)
-	}
+	e := c.in.ended(err)
 	if e.reason != "" {
 		c.log().Warn("connection closed", "reason", e.reason)
 	}
@@ -85,7 +82,7 @@ func (c *conn) end(err error) {
 		c.server.options().Traffic.Failed(e.failure)
 	}
 	c.ops.drain(e)
-	c.cancel(e.cause())
+	c.ops.end(e)
 	c.out.seal(e.notice)
 	if c.tls != nil {
 		c.tls.CloseWrite() // close_notify shows the client that it has received everything
@@ -128,7 +125,6 @@ func endingOf(err error) *ending {
 // notice. On a TLS connection nobody gets one, because a TLS handshake would cost too much for a
 // server that may be overloaded.
 func (c *conn) refuse(notice *op.Result, secure bool) {
-	c.cancel(nil)
 	if !secure && notice != nil {
 		c.nc.SetWriteDeadline(time.Now().Add(lingerFor))
 		c.nc.Write(wire.AppendNotice(nil, notice))

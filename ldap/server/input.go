@@ -23,8 +23,8 @@ const firstPiece = smallSize
 // maxHeader is the maximum length of identifier and length octets together (package ber).
 const maxHeader = 10
 
-// An idle connection waits with a small buffer. Large buffers of ten thousand idle
-// connections, and as much memory again for the garbage collector, took most of the
+// A connection waits with a small buffer, and parked (see [conn.park]) with none. Large buffers of ten
+// thousand connections, and as much memory again for the garbage collector, took most of the
 // server's memory. A connection that receives more octets at once uses one of busyReaders
 // until it receives few octets again.
 const (
@@ -41,15 +41,17 @@ type input struct {
 
 	// The field from is the buffer few, or a larger buffer from busyReaders that reads from few.
 	from   *bufio.Reader
-	few    *bufio.Reader // small buffer over the connection
+	few    *bufio.Reader // small buffer over the connection; nil while the connection is parked
 	burst  int           // octets of messages since the reader last waited
 	octets int           // octets of the last message read
 	drawn  int64         // memory drawn for the last message read, unless an operation has it
 
 	requests atomic.Uint64 // number of requests read so far
 
-	mu     sync.Mutex             // held while the deadline for reading is set
-	ending atomic.Pointer[ending] // why the reader has to end the connection; set with mu
+	mu      sync.Mutex             // held while the deadline for reading is set
+	ending  atomic.Pointer[ending] // why the reader has to end the connection; set with mu
+	timed   bool                   // the reader has set a deadline; guarded by mu
+	parking bool                   // the connection is parked, or will be when its reader waits; guarded by mu
 }
 
 // decoded reads and decodes one message.
@@ -183,6 +185,7 @@ func (in *input) truncated(err error) error {
 func (in *input) deadline(t time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.timed, in.parking = !t.IsZero(), false
 	if in.ending.Load() == nil {
 		in.conn.nc.SetReadDeadline(t)
 	}
@@ -201,6 +204,16 @@ func (in *input) stop(e *ending) bool {
 	return true
 }
 
+// ended makes the reason why the connection ends final. It is that of stop, or the given error.
+func (in *input) ended(err error) *ending {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.ending.Load() == nil {
+		in.ending.Store(endingOf(err))
+	}
+	return in.ending.Load()
+}
+
 // wait waits for the next input. The buffers must be empty.
 func (in *input) wait() error {
 	if in.burst <= fewOctets {
@@ -208,6 +221,9 @@ func (in *input) wait() error {
 	}
 	in.burst = 0
 	if _, err := in.from.Peek(1); err != nil {
+		if in.parks(err) {
+			return errPark
+		}
 		return err
 	}
 	if in.from == in.few && in.few.Buffered() == fewOctets {

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"io"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/store/gss/layer"
 )
@@ -12,10 +13,7 @@ func (c *conn) protect(s *layer.Stream) error {
 	if err := c.out.flush(); err != nil {
 		return err
 	}
-	var under io.ReadWriter = &c.nc
-	if c.tls != nil {
-		under = c.tls
-	}
+	under := c.underLayer()
 	ahead := c.in.readFrom(s)
 	s.R, s.W = io.MultiReader(bytes.NewReader(ahead), under), under
 	s.Most = c.server.options().MaxMessage + layer.Kept
@@ -26,6 +24,15 @@ func (c *conn) protect(s *layer.Stream) error {
 		return nil
 	}
 	c.info.layer.Store(s)
+	c.in.deadline(time.Time{}) // perhaps the reaper has just set one, to park the connection
 	c.out.secure(s, nil)
 	return nil
+}
+
+// underLayer returns the connection without the security layer of SASL.
+func (c *conn) underLayer() io.ReadWriter {
+	if c.tls != nil {
+		return c.tls
+	}
+	return &c.nc
 }

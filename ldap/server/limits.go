@@ -27,7 +27,7 @@ func (s *Server) addAddress(c *conn) *ending {
 		}
 	}
 	s.addresses[a]++
-	c.address = a
+	c.counted = true
 	return nil
 }
 

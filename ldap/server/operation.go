@@ -75,16 +75,22 @@ func (o *operation) cause() error {
 	if o.state.Load() == stopped && o.notice != nil {
 		return o.notice
 	}
+	if e := o.conn.ops.ended.Load(); e != nil {
+		return e.cause()
+	}
 	return nil
 }
+
+// over reports whether the operation should end soon, if not because of the server's context.
+func (o *operation) over() bool { return o.state.Load() != wanted || o.conn.ops.ended.Load() != nil }
 
 func (o *operation) context() context.Context {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.ctx == nil {
-		o.ctx, o.cancel = context.WithCancelCause(o.conn.ctx)
+		o.ctx, o.cancel = context.WithCancelCause(o.conn.server.ctx)
 	}
-	if o.state.Load() != wanted {
+	if o.over() {
 		o.cancel(o.cause())
 	}
 	return o.ctx
@@ -96,28 +102,28 @@ func (o *operation) context() context.Context {
 // Value alone makes the inner context only to say why the operation should end, because each search asks for
 // its span.
 
-func (o *operation) Deadline() (time.Time, bool) { return o.conn.ctx.Deadline() }
+func (o *operation) Deadline() (time.Time, bool) { return o.conn.server.ctx.Deadline() }
 
 func (o *operation) Done() <-chan struct{} { return o.context().Done() }
 
 func (o *operation) Value(key any) any {
-	if o.state.Load() != wanted {
+	if o.over() {
 		return o.context().Value(key)
 	}
 	o.mu.Lock()
 	ctx := o.ctx
 	o.mu.Unlock()
 	if ctx == nil {
-		ctx = o.conn.ctx
+		ctx = o.conn.server.ctx
 	}
 	return ctx.Value(key)
 }
 
 func (o *operation) Err() error {
-	if o.state.Load() != wanted {
+	if o.over() {
 		return o.context().Err()
 	}
-	return o.conn.ctx.Err()
+	return o.conn.server.ctx.Err()
 }
 
 // run serves an operation. If the operation panics, run answers it, and the connection
@@ -157,8 +163,8 @@ func (s *sink) Entry(e *op.SearchEntry) error {
 		return err
 	}
 	out.begin()
-	out.buf = slices.Grow(out.buf, int(n))
-	out.buf = wire.AppendEntry(out.buf, s.message.ID, e)
+	*out.buf = slices.Grow(*out.buf, int(n))
+	*out.buf = wire.AppendEntry(*out.buf, s.message.ID, e)
 	return out.added(false)
 }
 
@@ -170,7 +176,7 @@ func (s *sink) Reference(urls []string, controls []op.Control) error {
 		return err
 	}
 	out.begin()
-	out.buf = wire.AppendReference(out.buf, s.message.ID, urls, controls)
+	*out.buf = wire.AppendReference(*out.buf, s.message.ID, urls, controls)
 	return out.added(false)
 }
 
@@ -182,7 +188,7 @@ func (s *sink) Intermediate(oid string, value []byte, controls []op.Control) err
 		return err
 	}
 	out.begin()
-	out.buf = wire.AppendIntermediate(out.buf, s.message.ID, oid, value, controls)
+	*out.buf = wire.AppendIntermediate(*out.buf, s.message.ID, oid, value, controls)
 	return out.added(false)
 }
 
@@ -194,7 +200,7 @@ func (s *sink) Done(r *op.Response) error {
 		return err
 	}
 	out.begin()
-	out.buf = wire.AppendResponse(out.buf, s.message.ID, s.message.Request, r)
+	*out.buf = wire.AppendResponse(*out.buf, s.message.ID, s.message.Request, r)
 	s.done, s.gaveUp = true, r.Code == op.Canceled
 	s.sent.Store(true)
 	return out.added(true)
@@ -209,7 +215,7 @@ func (s *sink) Notify(r *op.Response) error {
 		return errGone
 	}
 	out.begin()
-	out.buf = wire.AppendUnsolicited(out.buf, r)
+	*out.buf = wire.AppendUnsolicited(*out.buf, r)
 	return out.added(false)
 }
 
@@ -236,5 +242,5 @@ func (s *sink) owed() bool {
 	s.conn.out.mu.Lock()
 	defer s.conn.out.mu.Unlock()
 	err := s.check()
-	return (err == nil || err == errCanceled) && s.conn.ctx.Err() == nil
+	return (err == nil || err == errCanceled) && s.conn.ops.ended.Load() == nil && s.conn.server.ctx.Err() == nil
 }

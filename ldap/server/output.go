@@ -28,19 +28,17 @@ var buffers = sync.Pool{New: func() any {
 type output struct {
 	conn *conn
 
-	mu     sync.Mutex
-	w      io.Writer // the connection, or TLS over it
-	buf    []byte
-	pooled *[]byte // the pool's pointer to buf
-	err    error   // why nothing can be written any more
+	mu  sync.Mutex
+	w   io.Writer // the connection, or TLS over it
+	buf *[]byte   // from buffers; nil: no output
+	err error     // why nothing can be written any more
 }
 
 // begin gets a buffer. The caller then appends a message and calls added. The caller must
 // hold the lock from begin to added.
 func (o *output) begin() {
-	if o.pooled == nil {
-		o.pooled = buffers.Get().(*[]byte)
-		o.buf = (*o.pooled)[:0]
+	if o.buf == nil {
+		o.buf = buffers.Get().(*[]byte)
 	}
 }
 
@@ -49,7 +47,7 @@ func (o *output) begin() {
 // written soon after Serve has returned.
 func (o *output) added(last bool) error {
 	switch {
-	case len(o.buf) >= flushAt:
+	case len(*o.buf) >= flushAt:
 		if o.write() != nil {
 			return errGone
 		}
@@ -65,7 +63,7 @@ func (o *output) respond(m *op.Message, r *op.Response) {
 	defer o.mu.Unlock()
 	if o.err == nil {
 		o.begin()
-		o.buf = wire.AppendResponse(o.buf, m.ID, m.Request, r)
+		*o.buf = wire.AppendResponse(*o.buf, m.ID, m.Request, r)
 		o.added(true)
 	}
 }
@@ -84,7 +82,7 @@ func (o *output) waiting() (waiting, known bool) {
 		return false, false
 	}
 	defer o.mu.Unlock()
-	return o.pooled != nil, true
+	return o.buf != nil, true
 }
 
 // seal writes the buffered output and a notice, if any. Nothing can be added afterwards.
@@ -93,7 +91,7 @@ func (o *output) seal(notice *op.Result) {
 	defer o.mu.Unlock()
 	if o.err == nil && notice != nil {
 		o.begin()
-		o.buf = wire.AppendNotice(o.buf, notice)
+		*o.buf = wire.AppendNotice(*o.buf, notice)
 	}
 	o.write()
 	if o.err == nil {
@@ -103,20 +101,20 @@ func (o *output) seal(notice *op.Result) {
 
 // write writes the buffered output. The caller must hold the lock.
 func (o *output) write() error {
-	if o.pooled == nil {
+	if o.buf == nil {
 		return o.err
 	}
-	for rest := o.buf; len(rest) > 0 && o.err == nil; {
+	for rest := *o.buf; len(rest) > 0 && o.err == nil; {
 		n := min(len(rest), maxWrite)
 		_, o.err = o.w.Write(rest[:n])
 		o.conn.traffic.Sent.Add(float64(n))
 		rest = rest[n:]
 	}
-	if cap(o.buf) <= keepSize {
-		*o.pooled = o.buf[:0]
-		buffers.Put(o.pooled)
+	if cap(*o.buf) <= keepSize {
+		*o.buf = (*o.buf)[:0]
+		buffers.Put(o.buf)
 	}
-	o.buf, o.pooled = nil, nil
+	o.buf = nil
 	return o.err
 }
 

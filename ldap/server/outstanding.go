@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
@@ -17,6 +18,8 @@ type outstanding struct {
 	conn *conn
 	// workers counts the operations that run in goroutines other than the reader.
 	workers sync.WaitGroup
+
+	ended atomic.Pointer[ending] // the contexts of all operations have ended, because the connection ends
 
 	mu      sync.Mutex
 	all     []*operation // searched linearly, because they are few
@@ -324,6 +327,16 @@ func (s *outstanding) drain(e *ending) {
 	}
 	s.endPersistent(cmp.Or(e.answer, e.notice))
 	s.workers.Wait()
+}
+
+// end ends the contexts of all operations.
+func (s *outstanding) end(e *ending) {
+	s.ended.Store(e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.all {
+		o.release()
+	}
 }
 
 // forgetWaiting drops the waiting operations. They are never answered, because their

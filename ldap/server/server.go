@@ -348,7 +348,7 @@ func (s *Server) isDraining() bool {
 
 // ServeConn serves one connection and closes it. ServeConn returns when the connection
 // has ended, or when another goroutine serves the connection because an operation takes
-// long.
+// long or because the connection is silent.
 func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc, nil, s.options().Traffic.Listener("")) }
 
 // serveConn does what ServeConn does. The parameter from is the listener that accepted the
@@ -396,8 +396,8 @@ func (s *Server) removeConn(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	if c.address.IsValid() {
-		s.removeAddress(c.address)
+	if c.counted {
+		s.removeAddress(countedAs(addressOf(c.info.Addr)))
 	}
 	s.full = false
 	s.running.Done()

@@ -73,8 +73,9 @@ func (c *conn) refuseTLS(m *op.Message) *op.Result {
 // complete, because the client would read a notice in clear as a part of TLS.
 func (c *conn) handshake() error {
 	config := c.server.options().TLS()
-	t := tls.Server(&c.nc, config)
-	c.nc.ahead = c.in.readFrom(t) // octets that follow a PROXY header
+	ahead := &readAhead{transport: &c.nc}
+	t := tls.Server(ahead, config)
+	ahead.octets = c.in.readFrom(t) // octets that follow a PROXY header
 	c.out.secure(nil, errNoTLS)
 	c.in.deadline(time.Now().Add(c.server.options().HandshakeTimeout))
 	if err := onOtherStack(t.Handshake); err != nil {

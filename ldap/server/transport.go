@@ -11,16 +11,10 @@ import (
 type transport struct {
 	net.Conn
 	direct io.ReadWriter // the socket, read and written past net.Conn; nil: not possible
-	ahead  []byte        // octets that were read before TLS began, and belong to TLS
 	writes atomic.Uint64 // counts the beginning and the end of each write; odd during a write
 }
 
 func (t *transport) Read(b []byte) (int, error) {
-	if len(t.ahead) > 0 {
-		n := copy(b, t.ahead)
-		t.ahead = t.ahead[n:]
-		return n, nil
-	}
 	if t.direct != nil {
 		return t.direct.Read(b)
 	}
@@ -34,4 +28,19 @@ func (t *transport) Write(b []byte) (int, error) {
 		return t.direct.Write(b)
 	}
 	return t.Conn.Write(b)
+}
+
+// A readAhead is a transport of which some octets were read before TLS began. They belong to TLS.
+type readAhead struct {
+	*transport
+	octets []byte
+}
+
+func (r *readAhead) Read(b []byte) (int, error) {
+	if len(r.octets) > 0 {
+		n := copy(b, r.octets)
+		r.octets = r.octets[n:]
+		return n, nil
+	}
+	return r.transport.Read(b)
 }

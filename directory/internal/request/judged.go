@@ -2,7 +2,6 @@ package request
 
 import (
 	"context"
-	"net/netip"
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/directory/access"
@@ -117,11 +116,6 @@ func (s *Session) connection() acl.Connection {
 		// bits. A local connection counts as equally strong.
 		c.SSF = 128
 	}
-	s.once.Do(func() {
-		if a, err := netip.ParseAddrPort(s.Channel.Remote()); err == nil {
-			s.address = a.Addr().Unmap()
-		}
-	})
 	c.Address = s.address
 	return c
 }

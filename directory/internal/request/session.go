@@ -3,7 +3,6 @@ package request
 import (
 	"context"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/directory/access"
@@ -33,7 +32,6 @@ type Session struct {
 	Home   string
 
 	anonymous access.Who // the anonymous requester, in the form that access rules use
-	once      sync.Once  // guards address
 	address   netip.Addr // the address of the client, if it has one
 }
 
@@ -42,6 +40,15 @@ type Session struct {
 type Exchange struct {
 	Mechanism string
 	Next      func(ctx context.Context, req *Request, message []byte) (*settings.Identity, error)
+}
+
+// Open begins an anonymous session on a channel. Home is the branch in which it begins, or "".
+func (s *Session) Open(c auth.Channel, number uint64, home string) {
+	s.Channel, s.Number, s.Home = c, number, home
+	if a, err := netip.ParseAddrPort(c.Remote()); err == nil {
+		s.address = a.Addr().Unmap()
+	}
+	s.Enter("")
 }
 
 // Name returns the name of the bound identity, for logs; "" is anonymous.

@@ -31,6 +31,22 @@ func IDs(nc net.Conn) (uid, gid *int) {
 	return uid, gid
 }
 
+// Await waits until the connection has something to read, has ended, or exceeds its deadline for
+// reading. It reads nothing, and needs little stack. It returns at once if nc is not a socket.
+func Await(nc net.Conn) {
+	if sc, ok := nc.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			raw.Read(readable)
+		}
+	}
+}
+
+func readable(fd uintptr) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}
+	n, err := unix.Poll(fds, 0)
+	return err != nil || n == 1
+}
+
 // Gone reports whether the process at the other end has closed the connection, at least for what
 // it sends. It reads nothing, so another goroutine may use the connection meanwhile. It returns
 // false if the kernel does not know, as for a connection that is not a socket.
