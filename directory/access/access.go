@@ -20,8 +20,8 @@ import (
 // caches identities.
 type Rules struct {
 	inForce atomic.Pointer[inForce]
-	askers  *bounded.Cache[entry.ID, *Who] // the keys are the ids of the identities' entries
-	past    *bounded.Cache[pastKey, *pastWords]
+	askers  bounded.Cache[entry.ID, *Who] // the keys are the ids of the identities' entries
+	past    bounded.Cache[pastKey, *pastWords]
 	dynamic atomic.Pointer[DynamicGroups]
 
 	lastPast atomic.Pointer[pastWords]
