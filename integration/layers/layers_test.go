@@ -22,7 +22,7 @@ const module = "github.com/seed-4dac0d86/ldapd"
 var order = strings.Fields(`
 	store/pause partition/bounded directory/auth/reread cmd/ldapd/internal/passwordlist store/span dn/short ldap/ber dn schema schema/entry filter ldap/op
 	ldap/wire ldap/control ldap/ldif tools/schemafile
-	store/table ldap/monitor store/lsm store/gss/layer store/gss store/hbase/internal/krb store/hbase/internal/zookeeper store/hbase/internal/alltime store/hbase partition/load/spill partition/load/spill/ondisk ldap/server/peer
+	store/table ldap/monitor ldap/monitor/scrape store/lsm store/gss/layer store/gss store/hbase/internal/krb store/hbase/internal/zookeeper store/hbase/internal/alltime store/hbase partition/load/spill partition/load/spill/ondisk ldap/server/peer
 	master tree index index/existence index/rowindex index/colindex index/plan
 	store/revision store/journal store/archive store/snapshots store/txn
 	partition/columns partition/cache partition/catalog partition/state partition/search partition/usage

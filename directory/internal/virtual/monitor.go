@@ -84,7 +84,9 @@ func monitored(req *request.Request, c *txn.Cluster, checkpoints []txn.Checkpoin
 		addTotals(req, top, r)
 		all = append(all, counted(req, r)...)
 		figures := newEntry(req, "cn=Metrics,"+monitorName, "monitoredObject", "cn", "Metrics")
-		figures.add(req.Schema, "monitoredInfo", m.Figures()...)
+		for _, f := range m.Figures() {
+			figures.add(req.Schema, "monitoredInfo", f.String())
+		}
 		all = append(all, figures)
 	}
 	all = append(all, cluster)
