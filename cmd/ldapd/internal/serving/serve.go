@@ -19,6 +19,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/passwordlist"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/auth/bearer"
 	"github.com/seed-4dac0d86/ldapd/directory/auth/gssapi"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor/scrape"
@@ -345,13 +346,13 @@ var clearPasswords = map[string]directory.ClearPasswords{
 }
 
 // Bearer reads the keys of the token issuer. If none is configured, it returns nil.
-func Bearer(c *config.Config, log *slog.Logger) (*auth.Bearer, error) {
+func Bearer(c *config.Config, log *slog.Logger) (auth.Tokens, error) {
 	if c.SASL.Issuer == nil {
 		return nil, nil
 	}
 	issuer := *c.SASL.Issuer
 	issuer.Log = log
-	b, err := auth.NewBearer(issuer)
+	b, err := bearer.New(issuer)
 	if err != nil {
 		return nil, &config.Error{Where: c.Origin("sasl.issuer"), Text: "sasl.issuer: " + err.Error()}
 	}
