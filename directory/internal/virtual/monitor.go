@@ -84,9 +84,11 @@ func monitored(req *request.Request, c *txn.Cluster, checkpoints []txn.Checkpoin
 		addTotals(req, top, r)
 		all = append(all, counted(req, r)...)
 		figures := newEntry(req, "cn=Metrics,"+monitorName, "monitoredObject", "cn", "Metrics")
+		var lines []string
 		for _, f := range m.Figures() {
-			figures.add(req.Schema, "monitoredInfo", f.String())
+			lines = append(lines, f.String())
 		}
+		figures.add(req.Schema, "monitoredInfo", lines...)
 		all = append(all, figures)
 	}
 	all = append(all, cluster)

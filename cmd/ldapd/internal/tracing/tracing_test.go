@@ -499,8 +499,8 @@ func TestUnsendable(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	_, root = r.Begin(context.Background(), &op.Message{Request: &op.Delete{}, Controls: []op.Control{ask}})
-	root.End()
+	ctx, _ = r.Begin(context.Background(), &op.Message{Request: &op.Delete{}, Controls: []op.Control{ask}})
+	trace.SpanFromContext(ctx).End()
 	for i := 0; c.requests() == 0; i++ {
 		if i > 1000 {
 			t.Fatal("no later span is sent")
