@@ -208,7 +208,8 @@ func (d *deployment) mounts(t *testing.T) string {
 	group := d.pod.SecurityContext.FSGroup
 	made := map[string]string{}
 	for _, v := range d.Volumes {
-		files, mode := map[string]string{}, os.FileMode(0o644)
+		var files map[string]string
+		mode := os.FileMode(0o644)
 		switch {
 		case v.ConfigMap.Name != "":
 			files = d.find("ConfigMap", v.ConfigMap.Name).Data
