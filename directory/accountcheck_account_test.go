@@ -17,12 +17,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/directory/account"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/auth/bearer"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
 // newTokens returns a verifier of an issuer's tokens, and a token with name as its
 // subject.
-func newTokens(t *testing.T, name string) (*auth.Bearer, string) {
+func newTokens(t *testing.T, name string) (auth.Tokens, string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -36,7 +37,7 @@ func newTokens(t *testing.T, name string) (*auth.Bearer, string) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b, err := auth.NewBearer(auth.Issuer{URL: "https://issuer.example/", Audience: "ldap", KeysFile: file})
+	b, err := bearer.New(bearer.Issuer{URL: "https://issuer.example/", Audience: "ldap", KeysFile: file})
 	if err != nil {
 		t.Fatal(err)
 	}

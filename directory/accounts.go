@@ -21,7 +21,8 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 )
 
-// RecommendedPolicy returns the default password policy that new directories begin with.
+// RecommendedPolicy returns the default password policy that new directories begin with. It demands a strength, for
+// which a program imports package directory/account/strength.
 func RecommendedPolicy() (policy []catalog.PolicyAttribute) {
 	for _, v := range account.Recommended {
 		policy = catalog.AddPolicyValue(policy, v.Name, v.Value)

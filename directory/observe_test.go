@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor/scrape"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
 
@@ -60,7 +61,7 @@ ldapd_operations_total{op="search",result="success"} 1
 # TYPE ldapd_search_entries_total counter
 ldapd_search_entries_total 1
 `
-	if err := testutil.GatherAndCompare(m.Registry, strings.NewReader(want), "ldapd_operations_total", "ldapd_binds_total", "ldapd_search_entries_total"); err != nil {
+	if err := testutil.GatherAndCompare(scrape.Registry(m), strings.NewReader(want), "ldapd_operations_total", "ldapd_binds_total", "ldapd_search_entries_total"); err != nil {
 		t.Error(err)
 	}
 }

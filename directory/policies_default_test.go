@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/directory"
+	_ "github.com/seed-4dac0d86/ldapd/directory/account/strength"
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"

@@ -115,10 +115,7 @@ func TestResetTicket(t *testing.T) {
 			serve(t, s, &op.ModifyDN{Name: annDN, NewRDN: "uid=anna", DeleteOldRDN: true})
 		}, good: true},
 		{name: "over", until: -time.Second},
-		{name: "altered", until: time.Minute, alter: func(x string) string {
-			i := strings.LastIndex(x, ".") - 3
-			return x[:i] + string(x[i]^1) + x[i+1:]
-		}},
+		{name: "altered", until: time.Minute, alter: altered},
 		{name: "no ticket", until: time.Minute, alter: func(string) string { return "a.b.c" }},
 		{name: "empty", until: time.Minute, alter: func(string) string { return "" }},
 		{name: "another password", until: time.Minute, change: replace(annDN, line{"replace userPassword", another})},

@@ -4,16 +4,17 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/bind"
@@ -27,8 +28,7 @@ import (
 // may not bind here or has another password since.
 var ErrTicket = errors.New("the ticket is over or no longer valid: bind again")
 
-// A ticket says who is bound. It is sealed as a JWE (RFC 7516: dir, A256GCM), with a key that is derived
-// from the secret of the store, so that every server of the store can open it, and nobody else.
+// A ticket says who is bound. It is sealed with AES-GCM, with a key that is derived from the secret of the store, so that every server of the store can open it, and nobody else.
 type ticket struct {
 	Entry    string `json:"entry,omitempty"` // entryUUID; "": the administrator
 	Password []byte `json:"password"`        // digest of the stored password
@@ -192,25 +192,30 @@ func (d *Directory) seal(use string, ticket any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e, err := jose.NewEncrypter(jose.A256GCM, jose.Recipient{Algorithm: jose.DIRECT, Key: keyFor(d.server, use)}, nil)
-	if err != nil {
-		return "", err
-	}
-	sealed, err := e.Encrypt(text)
-	if err != nil {
-		return "", err
-	}
-	return sealed.CompactSerialize()
+	return base64.RawURLEncoding.EncodeToString(d.sealer(use).Seal(nil, nil, text, nil)), nil
 }
 
 func (d *Directory) unseal(use, sealed string, ticket any) error {
-	x, err := jose.ParseEncryptedCompact(sealed, []jose.KeyAlgorithm{jose.DIRECT}, []jose.ContentEncryption{jose.A256GCM})
+	x, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
 	if err != nil {
 		return err
 	}
-	text, err := x.Decrypt(keyFor(d.server, use))
+	text, err := d.sealer(use).Open(nil, nil, x, nil)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(text, ticket)
+}
+
+// sealer returns the cipher of tickets for a use. A sealed ticket begins with its random nonce.
+func (d *Directory) sealer(use string) cipher.AEAD {
+	block, err := aes.NewCipher(keyFor(d.server, use))
+	if err != nil {
+		panic(err) // the key has the length of one of AES-256
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err) // it is a cipher of package aes
+	}
+	return aead
 }

@@ -11,9 +11,17 @@ import (
 	godiff "github.com/google/go-cmp/cmp"
 )
 
-// TestContainer builds the image of the Containerfile, with this program instead of its first stage, and runs the
-// image as a container runtime would: read-only, as its user, in namespaces of its own.
-func TestContainer(t *testing.T) {
+// An image is the image of the Containerfile.
+type image struct {
+	tree                 string // a folder with its files
+	User                 string
+	Env, Entrypoint, Cmd []string
+	Healthcheck          struct{ Test []string }
+}
+
+// buildImage builds the image, with this program instead of its first stage. It skips the test if that is not possible here.
+func buildImage(t *testing.T) *image {
+	t.Helper()
 	wantMounts(t)
 	wantPrograms(t, "/usr/bin/buildah", "/sbin/ip", "/usr/bin/ldapwhoami", "/etc/ssl/certs/ca-certificates.crt")
 	dir := t.TempDir()
@@ -43,30 +51,37 @@ func TestContainer(t *testing.T) {
 		}
 	}
 	context := t.TempDir()
-	if err := exec.Command("cp", "-r", "../LICENSE", "../THIRD-PARTY", context).Run(); err != nil {
+	copies := exec.Command("cp", "--parents", "LICENSE", "THIRD-PARTY", "deploy/container/ldapd.yaml", context)
+	copies.Dir = ".."
+	if err := copies.Run(); err != nil {
 		t.Fatal(err)
 	}
 	buildah("bud", "--format", "docker", "--build-context", "build="+stage, "-f", "../deploy/container/Containerfile", "-t", "ldapd", context)
 	container := buildah("from", "ldapd")
 	tree := buildah("mount", container)
-	defer buildah("umount", container)
+	t.Cleanup(func() { buildah("umount", container) })
 
-	var image struct {
+	var inspected struct {
 		Docker struct {
-			Config struct {
-				User                 string
-				Env, Entrypoint, Cmd []string
-				Healthcheck          struct{ Test []string }
-			} `json:"config"`
+			Config image `json:"config"`
 		}
 	}
-	if err := json.Unmarshal([]byte(buildah("inspect", "--type", "image", "ldapd")), &image); err != nil {
+	if err := json.Unmarshal([]byte(buildah("inspect", "--type", "image", "ldapd")), &inspected); err != nil {
 		t.Fatal(err)
 	}
-	config := image.Docker.Config
-	quoted := func(words []string) string { return "'" + strings.Join(words, "' '") + "'" }
+	made := inspected.Docker.Config
+	made.tree = tree
+	return &made
+}
+
+// quoted returns words as a shell reads them.
+func quoted(words []string) string { return "'" + strings.Join(words, "' '") + "'" }
+
+// TestContainer runs the image as a container runtime would: read-only, as its user, in namespaces of its own.
+func TestContainer(t *testing.T) {
+	config := buildImage(t)
 	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--net", "--pid", "--uts", "--fork", "--kill-child", "sh", "testdata/programs/container.sh")
-	cmd.Env = append(os.Environ(), "TREE="+tree, "IMAGEUSER="+config.User, "IMAGEENV="+quoted(config.Env),
+	cmd.Env = append(os.Environ(), "TREE="+config.tree, "IMAGEUSER="+config.User, "IMAGEENV="+quoted(config.Env),
 		"START="+quoted(append(config.Entrypoint, config.Cmd...)), "HEALTH="+quoted(config.Healthcheck.Test[1:]))
 	var log strings.Builder
 	cmd.Stderr = &log

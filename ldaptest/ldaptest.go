@@ -7,6 +7,9 @@
 // The server is the one of the program ldapd, on a store in memory. It has no password policy and no
 // access rules: everyone reads everything except passwords, and users change their own. Hashes of new
 // passwords are cheap. Any number of servers run beside each other.
+//
+// Entries may be password policies. If one has "pwdQuality: strength", import package
+// directory/account/strength, which is left out for its size.
 package ldaptest
 
 import (

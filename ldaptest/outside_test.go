@@ -44,19 +44,3 @@ func TestOutside(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
-
-// TestLinks checks that the tests of other projects do not link the client of HBase, of S3, or what
-// sends traces.
-func TestLinks(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range strings.FieldsSeq(string(out)) {
-		for _, not := range []string{"tsuna/gohbase", "minio/minio-go", "otlp", "ldapd/store/hbase", "ldapd/store/lsm", "ldapd/cmd/"} {
-			if strings.Contains(name, not) {
-				t.Errorf("it links %s", name)
-			}
-		}
-	}
-}

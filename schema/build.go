@@ -40,12 +40,13 @@ type Schema struct {
 }
 
 // A lookup finds elements by OID and by name. It contains each name as defined and in
-// lower case.
+// lower case. It has functions instead of methods, since every package that sees a Schema would
+// compile the methods again.
 type lookup[T any] map[string]*T
 
-// find looks up s, ignoring case. If s has at most 64 bytes, find does not allocate memory:
+// find looks up s in t, ignoring case. If s has at most 64 bytes, find does not allocate memory:
 // the compiler looks up string(bytes) in a map without allocating the string.
-func (t lookup[T]) find(s string) *T {
+func find[T any](t lookup[T], s string) *T {
 	if x := t[s]; x != nil {
 		return x
 	}
@@ -66,11 +67,11 @@ func lower(c byte) byte {
 	return c
 }
 
-// add adds x under the OID and the names in its definition d. It returns an error if
+// add adds x to t under the OID and the names in its definition d. It returns an error if
 // another element has this OID or one of these names.
-func (t lookup[T]) add(d *definition, x *T) error {
+func add[T any](t lookup[T], d *definition, x *T) error {
 	for _, name := range append([]string{d.oid}, d.names...) {
-		if y := t.find(name); y != nil && y != x {
+		if y := find(t, name); y != nil && y != x {
 			return d.fault(Exists, "the name or OID %q is defined already, as something else", name)
 		}
 		t[name], t[strings.ToLower(name)] = x, x
@@ -152,7 +153,7 @@ func (b *builder) makeAttribute(d *definition) error {
 		secret: d.says("X-SECRET") || secretTypes[d.oid],
 	}
 	b.attributes = append(b.attributes, t)
-	return b.attributeBy.add(d, t)
+	return add(b.attributeBy, d, t)
 }
 
 // The method "says" reports whether the definition has the given extension with the value TRUE.
@@ -168,7 +169,7 @@ func (b *builder) makeClass(d *definition) error {
 		Extensions: d.extensions, name: d.name(), def: d,
 	}
 	b.classes = append(b.classes, c)
-	return b.classBy.add(d, c)
+	return add(b.classBy, d, c)
 }
 
 func (b *builder) makeRule(d *definition) error {
@@ -181,7 +182,7 @@ func (b *builder) makeRule(d *definition) error {
 		Extensions: d.extensions, name: d.name(), does: does, schema: b.Schema, def: d,
 	}
 	b.rules = append(b.rules, r)
-	return b.ruleBy.add(d, r)
+	return add(b.ruleBy, d, r)
 }
 
 func (b *builder) makeSyntax(d *definition) error {

@@ -73,15 +73,15 @@ func (s *Schema) Extend(definitions ...string) (*Schema, error) {
 
 // Attribute returns the attribute type with the given name (ignoring case) or OID. It
 // returns nil if there is none.
-func (s *Schema) Attribute(name string) *AttributeType { return s.attributeBy.find(name) }
+func (s *Schema) Attribute(name string) *AttributeType { return find(s.attributeBy, name) }
 
 // Class returns the object class with the given name (ignoring case) or OID. It returns
 // nil if there is none.
-func (s *Schema) Class(name string) *ObjectClass { return s.classBy.find(name) }
+func (s *Schema) Class(name string) *ObjectClass { return find(s.classBy, name) }
 
 // Rule returns the matching rule with the given name (ignoring case) or OID. It returns
 // nil if there is none.
-func (s *Schema) Rule(name string) *MatchingRule { return s.ruleBy.find(name) }
+func (s *Schema) Rule(name string) *MatchingRule { return find(s.ruleBy, name) }
 
 // SyntaxOf returns the syntax with the given OID, or nil if there is none.
 func (s *Schema) SyntaxOf(oid string) *Syntax { return s.syntaxBy[oid] }

@@ -12,7 +12,7 @@ func (b *builder) makeContentRule(d *definition) error {
 		Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Extensions: d.extensions, name: d.name(), def: d,
 	}
 	b.contentRules = append(b.contentRules, r)
-	return b.contentRuleBy.add(d, r)
+	return add(b.contentRuleBy, d, r)
 }
 
 func (b *builder) makeNameForm(d *definition) error {
@@ -20,7 +20,7 @@ func (b *builder) makeNameForm(d *definition) error {
 		OID: d.oid, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Extensions: d.extensions, name: d.name(), def: d,
 	}
 	b.nameForms = append(b.nameForms, f)
-	return b.nameFormBy.add(d, f)
+	return add(b.nameFormBy, d, f)
 }
 
 func (b *builder) makeStructureRule(d *definition) error {
@@ -32,7 +32,7 @@ func (b *builder) makeStructureRule(d *definition) error {
 		ID: id, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Extensions: d.extensions, name: d.name(), def: d,
 	}
 	b.structureRules = append(b.structureRules, r)
-	return b.structureRuleBy.add(d, r)
+	return add(b.structureRuleBy, d, r)
 }
 
 // linkDIT resolves the DIT content rules, name forms and DIT structure rules, which refer
@@ -150,7 +150,7 @@ func (b *builder) linkStructureRule(r *StructureRule) error {
 		return r.def.fail("there is no name form %q", r.def.form)
 	}
 	for _, id := range r.def.sup {
-		sup := b.structureRuleBy.find(id)
+		sup := find(b.structureRuleBy, id)
 		if sup == nil {
 			return r.def.fail("there is no superior structure rule %s", id)
 		}
@@ -168,7 +168,7 @@ func (s *Schema) ContentRules() []*ContentRule { return s.contentRules }
 
 // NameForm returns the name form with the given name (ignoring case) or OID. It returns
 // nil if there is none.
-func (s *Schema) NameForm(name string) *NameForm { return s.nameFormBy.find(name) }
+func (s *Schema) NameForm(name string) *NameForm { return find(s.nameFormBy, name) }
 
 // NameForms returns all name forms. The result includes obsolete forms.
 func (s *Schema) NameForms() []*NameForm { return s.nameForms }

@@ -20,9 +20,9 @@ import (
 // caches identities.
 type Rules struct {
 	inForce atomic.Pointer[inForce]
-	askers  *bounded.Cache[entry.ID, *Who] // the keys are the ids of the identities' entries
-	nobody  Who                            // the anonymous identity, if the rules do not depend on its connection
-	past    *bounded.Cache[pastKey, *pastWords]
+	askers  bounded.Cache[entry.ID, *Who] // the keys are the ids of the identities' entries
+	nobody  Who                           // the anonymous identity, if the rules do not depend on its connection
+	past    bounded.Cache[pastKey, *pastWords]
 	dynamic atomic.Pointer[DynamicGroups]
 
 	lastPast atomic.Pointer[pastWords]

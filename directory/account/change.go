@@ -100,6 +100,9 @@ func (p *Policy) Check(c *Change) error {
 		if d.Text == unlisted && c.Candidate.Listed == nil {
 			return ErrNoList
 		}
+		if d.word == strengthWord && Strength == nil {
+			return ErrNoStrength
+		}
 		if !d.met(&c.Candidate) {
 			lacks = append(lacks, d.lacks)
 		}
@@ -117,6 +120,10 @@ func (p *Policy) ResetAfter(c *Change) bool { return p != nil && p.MustChange &&
 // ErrNoList is the error for a new password if the policy forbids passwords that are in a
 // list of known passwords, but the server has no such list.
 var ErrNoList = errors.New("the password policy wants passwords that are in no list of known ones, and this server has no list")
+
+// ErrNoStrength is the error for a new password if the policy demands a strength and the program does not link
+// what judges it.
+var ErrNoStrength = errors.New("the password policy demands a strength, which this program cannot judge: import package directory/account/strength")
 
 // ErrInHistory is the error for a password that the account had before (the draft,
 // 8.2.6).

@@ -7,15 +7,17 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/trustelem/zxcvbn"
-	"golang.org/x/text/encoding/charmap"
 )
+
+// Strength returns how hard a password is to guess, 0 to 4, for somebody who knows some words. Package strength
+// sets it.
+var Strength func(password string, words []string) int
 
 // A Demand is one value of pwdQuality: a property that new passwords must have or must
 // not have.
 type Demand struct {
 	Text  string
+	word  string
 	met   func(c *Candidate) bool
 	lacks string // describes a password that does not meet the demand
 }
@@ -45,7 +47,7 @@ var counted = map[string]struct {
 	"repeats":    {"it has a character more than %d times in a row", func(c *Candidate, n int) bool { return longestRepeat(c.Password) <= n }},
 	"sequence":   {"it has a sequence like abcd or 4321 of more than %d characters", func(c *Candidate, n int) bool { return longestSequence(c.Password) <= n }},
 	"unlike-old": {"it is less than %d edits apart from the old one", func(c *Candidate, n int) bool { return c.Old == "" || distance(c.Old, c.Password) >= n }},
-	"strength":   {"it is too easy to guess: its strength is below %d of 4", func(c *Candidate, n int) bool { return strength(c) >= n }},
+	strengthWord: {"it is too easy to guess: its strength is below %d of 4", func(c *Candidate, n int) bool { return strength(c) >= n }},
 }
 
 // readQuality reads the values of pwdQuality.
@@ -60,13 +62,15 @@ func readQuality(p *Policy, values []string) error {
 	return nil
 }
 
-// unlisted is the demand that a password is in no list of known passwords.
-const unlisted = "unlisted"
+const (
+	unlisted     = "unlisted" // the demand that a password is in no list of known passwords
+	strengthWord = "strength" // the word of a demand for Strength
+)
 
 func parseDemand(text string) (Demand, error) {
 	d := Demand{Text: strings.TrimSpace(text)}
 	word, rest, _ := strings.Cut(d.Text, " ")
-	rest = strings.TrimSpace(rest)
+	d.word, rest = word, strings.TrimSpace(rest)
 	switch {
 	case word == "palindrome" && rest == "":
 		d.lacks, d.met = "it is the same backwards", func(c *Candidate) bool { return !isPalindrome(c.Password) }
@@ -227,7 +231,7 @@ func hasPartOf(c *Candidate, types []string) bool {
 	return false
 }
 
-// strength returns the score of zxcvbn for the password. The words in the entry's names, uid
+// strength returns the score of the password by Strength. The words in the entry's names, uid
 // and mail count as dictionary words. The score of texts that are not UTF-8 would be 0, so such a
 // password is read as ISO 8859-1.
 func strength(c *Candidate) int {
@@ -239,7 +243,11 @@ func strength(c *Candidate) int {
 	}
 	password := c.Password
 	if !utf8.ValidString(password) {
-		password, _ = charmap.ISO8859_1.NewDecoder().String(password) // there is a character for each byte
+		chars := make([]rune, len(password)) // one for each byte
+		for i := range chars {
+			chars[i] = rune(password[i])
+		}
+		password = string(chars)
 	}
-	return zxcvbn.PasswordStrength(cut(password), words).Score
+	return Strength(cut(password), words)
 }

@@ -20,6 +20,6 @@ func ParsePlain(message []byte) (authzID, name string, password []byte, err erro
 	case len(parts[2]) == 0:
 		return "", "", nil, malformed("PLAIN", "passwd is empty")
 	}
-	name, err = prepare("PLAIN", string(parts[1]))
+	name, err = PrepareName("PLAIN", string(parts[1]))
 	return string(parts[0]), name, parts[2], err
 }

@@ -25,8 +25,8 @@ func malformed(mechanism, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrMessage, mechanism, fmt.Sprintf(format, args...))
 }
 
-// prepare prepares a name with SASLprep (RFC 4013).
-func prepare(mechanism, name string) (string, error) {
+// PrepareName prepares a name with SASLprep (RFC 4013).
+func PrepareName(mechanism, name string) (string, error) {
 	prepared, err := stringprep.SASLprep.Prepare(name)
 	if err != nil || prepared == "" {
 		return "", malformed(mechanism, "the name has characters that names cannot have (RFC 4013)")

@@ -158,7 +158,7 @@ func NewScram(mechanism string, c Channel, first []byte, key func(mechanism, nam
 	base, plus := strings.CutSuffix(mechanism, Plus)
 	s := &Scram{mechanism: mechanism}
 	server, err := scramHashes[base].NewServer(func(name string) (ScramKey, error) {
-		prepared, err := prepare(mechanism, name)
+		prepared, err := PrepareName(mechanism, name)
 		var k ScramKey
 		if err == nil {
 			k, err = key(base, prepared)

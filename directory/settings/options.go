@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/internal/transaction"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
@@ -68,7 +66,7 @@ type Options struct {
 	// to.
 	CertificateInEntry bool
 	// Tokens verifies the tokens of OAUTHBEARER; nil: the mechanism is not offered.
-	Tokens *auth.Bearer
+	Tokens auth.Tokens
 	// Kerberos accepts the tickets of GSSAPI and GSS-SPNEGO; nil: the mechanisms are not offered.
 	Kerberos auth.Kerberos
 	// Referral are LDAP URLs without a DN. Operations on names outside all naming
@@ -99,11 +97,11 @@ type Options struct {
 	// Observers receive the observation of every operation, except Unbind and Abandon, when
 	// it ends.
 	Observers []monitor.Observer
-	// Trace begins the span of an operation and returns the context in which the
-	// operation runs. It returns ctx and nil for an operation that is not sampled. The
+	// Trace begins the span of an operation and returns it, in a type that the observer below knows, with
+	// the context in which the operation runs. It returns ctx and nil for an operation that is not sampled. The
 	// span becomes part of the operation's observation, and an observer ends it. Nil: no
 	// operation is sampled.
-	Trace func(ctx context.Context, m *op.Message) (context.Context, trace.Span)
+	Trace func(ctx context.Context, m *op.Message) (context.Context, any)
 }
 
 // Health reports the health of a server.

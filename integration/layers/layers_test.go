@@ -20,15 +20,15 @@ const module = "github.com/seed-4dac0d86/ldapd"
 // order is the order of packages in docs/design/architecture.md, without the packages
 // for tests and tools. Test files may import any package.
 var order = strings.Fields(`
-	store/pause partition/bounded directory/auth/reread cmd/ldapd/internal/passwordlist store/span dn/short ldap/ber dn schema schema/entry filter ldap/op
+	store/pause partition/bounded directory/auth/reread cmd/ldapd/internal/passwordlist store/span store/span/otelspan dn/short ldap/ber dn schema schema/entry filter ldap/op
 	ldap/wire ldap/control ldap/ldif tools/schemafile
-	store/table ldap/monitor store/lsm store/gss/layer store/gss store/hbase/internal/krb store/hbase/internal/zookeeper store/hbase/internal/alltime store/hbase partition/load/spill partition/load/spill/ondisk ldap/server/peer
+	store/table ldap/monitor ldap/monitor/scrape store/lsm store/gss/layer store/gss store/hbase/internal/krb store/hbase/internal/zookeeper store/hbase/internal/alltime store/hbase partition/load/spill partition/load/spill/ondisk ldap/server/peer
 	master tree index index/existence index/rowindex index/colindex index/plan
 	store/revision store/journal store/archive store/snapshots store/txn
 	partition/columns partition/cache partition/catalog partition/state partition/search partition/usage
 	partition/write partition/load partition/verify partition/onlineschema
 	partition/erase partition/changestream partition/materialized partition/branch partition
-	partition/history directory/account directory/auth directory/auth/gssapi directory/acl tools/aclimport/draft tools/aclimport/aci tools/aclimport/olc tools/aclimport directory/access tools/bulk tools/migrate
+	partition/history directory/account directory/account/strength directory/auth directory/auth/bearer directory/auth/gssapi directory/acl tools/aclimport/draft tools/aclimport/aci tools/aclimport/olc tools/aclimport directory/access tools/bulk tools/migrate
 	cmd/ldapd/internal/hasher
 	directory/internal/wellknown directory/internal/accesslog directory/internal/transaction directory/settings directory/internal/judge directory/internal/policies directory/internal/accountlog directory/internal/request
 	directory/internal/collective directory/internal/membership directory/internal/filterprep directory/internal/identify directory/internal/accountcheck directory/internal/password

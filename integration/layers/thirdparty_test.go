@@ -81,6 +81,45 @@ go test ./integration/layers -run TestThirdParty -update
 	return list.String() + texts.String()
 }
 
+// ldaptestMay are the modules that ldaptest may link, and so the tests of other projects. They compile in a few
+// seconds.
+var ldaptestMay = strings.Fields(`
+	github.com/bits-and-blooms/bitset github.com/bits-and-blooms/bloom/v3 github.com/boombuler/barcode github.com/go-crypt/crypt
+	github.com/go-crypt/x github.com/google/uuid github.com/pires/go-proxyproto github.com/pquerna/otp github.com/xdg-go/scram
+	github.com/xdg-go/stringprep golang.org/x/crypto golang.org/x/sync golang.org/x/sys golang.org/x/text
+`)
+
+// ldaptestMayNot are packages of this module, each with all below it, that ldaptest does not link. Who needs
+// them links them (docs/decisions/0071-cheap-to-link.md).
+var ldaptestMayNot = strings.Fields(`
+	cmd web tools store/lsm store/hbase store/archive store/snapshots store/span/otelspan ldap/monitor/scrape
+	partition/load/spill/ondisk directory/account/strength directory/auth/bearer directory/auth/gssapi
+`)
+
+// TestLdaptestLinks checks what ldaptest links.
+func TestLdaptestLinks(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{$.ImportPath}}{{end}}", "./ldaptest")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		from, pkg, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if from != module {
+			if !slices.Contains(ldaptestMay, from) {
+				t.Errorf("ldaptest links %s of the module %s", pkg, from)
+			}
+			continue
+		}
+		for _, not := range ldaptestMayNot {
+			if name := strings.TrimPrefix(pkg, module+"/"); name == not || strings.HasPrefix(name, not+"/") {
+				t.Errorf("ldaptest links %s", name)
+			}
+		}
+	}
+}
+
 type linkedModule struct{ name, dir string }
 
 // linked returns the modules that are linked on the machines for which releases are made.

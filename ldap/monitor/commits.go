@@ -1,33 +1,31 @@
 package monitor
 
 import (
+	"math"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // The type commits counts attempts to commit.
 type commits struct {
-	results       map[string]prometheus.Counter
-	own, other    prometheus.Counter // conflicts with commits of this server and of other servers
-	prepare, sync prometheus.Observer
+	results       [len(commitResults)]Counter
+	own, other    Counter // conflicts with commits of this server and of other servers
+	prepare, sync durations
 }
 
-func newCommits(r prometheus.Registerer) *commits {
-	results := vec("ldapd_commits_total", "Attempts to commit.", "result")
-	conflicts := vec("ldapd_conflicts_total", "Attempts to commit that met a conflict with a commit of this server or of another.", "with")
-	stages := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "ldapd_commit_duration_seconds", Help: "Time until a commit is in the log (prepare), and from then until it is durable and shown (sync).", Buckets: buckets}, []string{"stage"})
-	r.MustRegister(results, conflicts, stages)
-	c := &commits{
-		results: map[string]prometheus.Counter{},
-		own:     conflicts.WithLabelValues("own"), other: conflicts.WithLabelValues("other"),
-		prepare: stages.WithLabelValues("prepare"), sync: stages.WithLabelValues("sync"),
+var commitResults = [...]string{"committed", "conflict", "unknown", "failed"}
+
+func (c *commits) families() []Family {
+	results := Family{"ldapd_commits_total", "Attempts to commit.", Count, []string{"result"}, nil}
+	for i, name := range commitResults {
+		results.Series = append(results.Series, c.results[i].series(name))
 	}
-	for _, name := range []string{"committed", "conflict", "unknown", "failed"} {
-		c.results[name] = results.WithLabelValues(name)
+	return []Family{
+		results,
+		{"ldapd_conflicts_total", "Attempts to commit that met a conflict with a commit of this server or of another.", Count, []string{"with"},
+			[]Series{c.own.series("own"), c.other.series("other")}},
+		{"ldapd_commit_duration_seconds", "Time until a commit is in the log (prepare), and from then until it is durable and shown (sync).", Durations, []string{"stage"},
+			[]Series{c.prepare.series("prepare"), c.sync.series("sync")}},
 	}
-	return c
 }
 
 // An Attempt is the outcome of one attempt to commit.
@@ -40,37 +38,40 @@ type Attempt struct {
 
 // Commit counts an attempt to commit.
 func (m *Metrics) Commit(a Attempt) {
-	c := m.commits
-	c.results[a.Result].Inc()
+	c := &m.commits
+	for i, name := range commitResults {
+		if name == a.Result {
+			c.results[i].Inc()
+		}
+	}
 	switch {
 	case a.Result == "conflict" && a.Other:
 		c.other.Inc()
 	case a.Result == "conflict":
 		c.own.Inc()
 	case a.Result == "committed":
-		c.prepare.Observe(a.Prepare.Seconds())
-		c.sync.Observe(a.Sync.Seconds())
+		c.prepare.observe(a.Prepare)
+		c.sync.observe(a.Sync)
 	}
 }
 
 // The type hashes counts slow password hashes.
 type hashes struct {
-	made   *prometheus.CounterVec
-	waited prometheus.Histogram
+	made   counters[string] // by scheme
+	waited durations
 }
 
-func newHashes(r prometheus.Registerer) *hashes {
-	h := &hashes{
-		made: vec("ldapd_password_hashes_total", "Slow password hashes that were made.", "scheme"),
-		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "ldapd_password_wait_seconds", Help: "Time that slow password hashes waited for their turn.", Buckets: buckets}),
+func newHashes() *hashes { return &hashes{made: newCounters(math.MaxInt, "")} }
+
+func (h *hashes) families() []Family {
+	return []Family{
+		{"ldapd_password_hashes_total", "Slow password hashes that were made.", Count, []string{"scheme"}, seriesOf(h.made, same)},
+		{"ldapd_password_wait_seconds", "Time that slow password hashes waited for their turn.", Durations, nil, []Series{h.waited.series()}},
 	}
-	r.MustRegister(h.made, h.waited)
-	return h
 }
 
 // Hash counts a slow password hash.
 func (m *Metrics) Hash(scheme string, waited time.Duration) {
-	m.hashes.made.WithLabelValues(scheme).Inc()
-	m.hashes.waited.Observe(waited.Seconds())
+	m.hashes.made.of(scheme).Inc()
+	m.hashes.waited.observe(waited)
 }

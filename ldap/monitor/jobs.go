@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Jobs records the jobs of a server. A job is work that a tool or the administrator requests and
@@ -56,11 +54,7 @@ var (
 
 var errJobCanceled = errors.New("the job was canceled")
 
-func newJobs(r prometheus.Registerer) *Jobs {
-	j := &Jobs{counted: map[string]bool{}}
-	r.MustRegister(j)
-	return j
-}
+func newJobs() *Jobs { return &Jobs{counted: map[string]bool{}} }
 
 // Begin notes that a job begins. The job must run in the returned context, which ends when the job
 // is canceled. Callers must take the name from a fixed set, because States lists every name that
@@ -155,17 +149,6 @@ func (x *Job) End(err error) {
 	}
 }
 
-var (
-	jobsDesc     = prometheus.NewDesc("ldapd_jobs", "Jobs of tools that the server does now.", []string{"job"}, nil)
-	progressDesc = prometheus.NewDesc("ldapd_job_progress_ratio", "How much of its input the job has read, of several jobs of one name the one that is least far; absent where it is unknown.", []string{"job"}, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (j *Jobs) Describe(ch chan<- *prometheus.Desc) {
-	ch <- jobsDesc
-	ch <- progressDesc
-}
-
 // A JobState describes the running jobs that have one name.
 type JobState struct {
 	Name    string
@@ -202,12 +185,14 @@ func (j *Jobs) States() []JobState {
 	return all
 }
 
-// Collect implements prometheus.Collector.
-func (j *Jobs) Collect(ch chan<- prometheus.Metric) {
+func (j *Jobs) families() []Family {
+	jobs := Family{"ldapd_jobs", "Jobs of tools that the server does now.", Gauge, []string{"job"}, nil}
+	progress := Family{"ldapd_job_progress_ratio", "How much of its input the job has read, of several jobs of one name the one that is least far; absent where it is unknown.", Gauge, []string{"job"}, nil}
 	for _, s := range j.States() {
-		ch <- prometheus.MustNewConstMetric(jobsDesc, prometheus.GaugeValue, float64(s.Running), s.Name)
+		jobs.Series = append(jobs.Series, Series{Labels: []string{s.Name}, Value: float64(s.Running)})
 		if s.Ratio >= 0 {
-			ch <- prometheus.MustNewConstMetric(progressDesc, prometheus.GaugeValue, s.Ratio, s.Name)
+			progress.Series = append(progress.Series, Series{Labels: []string{s.Name}, Value: s.Ratio})
 		}
 	}
+	return []Family{jobs, progress}
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -29,7 +27,7 @@ type Observation struct {
 	// Who, Message and Result are set.
 	Answered bool
 
-	Span trace.Span // the operation's span; nil: the operation was not sampled
+	Span any // the operation's span, as the option Trace returned it; nil: the operation was not sampled
 
 	// Denied is set if the result is insufficientAccessRights. It lists the access rules
 	// that denied something that the operation needs. If no rule denied it, Denied says

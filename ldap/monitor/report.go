@@ -1,11 +1,7 @@
 package monitor
 
 import (
-	"fmt"
-	"strings"
 	"time"
-
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 )
@@ -40,19 +36,19 @@ func (m *Metrics) Report() *Report {
 	if l := m.Load(); l != nil {
 		r.Load = *l
 	}
-	r.Connections, r.Received, r.Sent = sum(m.Traffic.connections), sum(m.Traffic.received), sum(m.Traffic.sent)
-	r.Entries, r.References = value(m.Operations.entries), value(m.Operations.references)
+	r.Connections, r.Received, r.Sent = total(m.Traffic.connections), total(m.Traffic.received), total(m.Traffic.sent)
+	r.Entries, r.References = m.Operations.entries.value(), m.Operations.references.value()
 	s := &m.Operations.scopes
-	r.Base, r.OneLevel, r.Subtree = value(s[op.BaseObject]), value(s[op.SingleLevel]), value(s[op.WholeSubtree])+value(s[op.Subordinates])
-	r.Blocked = value(m.Traffic.queued)
+	r.Base, r.OneLevel, r.Subtree = s[op.BaseObject].value(), s[op.SingleLevel].value(), s[op.WholeSubtree].value()+s[op.Subordinates].value()
+	r.Blocked = m.Traffic.queued.value()
 	r.Completed, r.Results = m.Operations.completed()
-	r.Completed[Unbind], r.Completed[Abandon] = value(m.Traffic.unbinds), value(m.Traffic.abandons)
+	r.Completed[Unbind], r.Completed[Abandon] = m.Traffic.unbinds.value(), m.Traffic.abandons.value()
 	for k := range r.Initiated {
 		r.Initiated[k] = r.Completed[k] + int64(r.Load.Running[k]+r.Load.Waiting[k])
 	}
-	for k, c := range *m.Operations.binds.children.Load() {
+	for k, c := range m.Operations.binds.all() {
 		if k.code == op.Success {
-			r.Binds[k.mechanism] += value(c)
+			r.Binds[k.mechanism] += c.value()
 		}
 	}
 	return r
@@ -84,37 +80,4 @@ func (r *Report) Errors() (n int64) {
 func (r *Report) Messages() int64 {
 	_, completed := r.Operations()
 	return r.Entries + r.References + completed - r.Completed[Unbind] - r.Completed[Abandon]
-}
-
-// Figures returns the gauges and counters of the server, sorted by name, in the form of [Figure.String]. What cannot be read
-// now is left out.
-func (m *Metrics) Figures() (lines []string) {
-	families, _ := m.Registry.Gather() // an error is of single families, which are left out
-	for _, f := range families {
-		name, ours := strings.CutPrefix(f.GetName(), "ldapd_")
-		if !ours {
-			continue
-		}
-		for _, x := range f.GetMetric() {
-			var v float64
-			switch f.GetType() {
-			case dto.MetricType_GAUGE:
-				v = x.GetGauge().GetValue()
-			case dto.MetricType_COUNTER:
-				v = x.GetCounter().GetValue()
-			default:
-				continue // histograms are for Prometheus
-			}
-			lines = append(lines, Figure{name, labels(x), v}.String())
-		}
-	}
-	return lines
-}
-
-func labels(x *dto.Metric) string {
-	var all []string
-	for _, l := range x.GetLabel() {
-		all = append(all, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
-	}
-	return strings.Join(all, ",")
 }

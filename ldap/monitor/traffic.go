@@ -1,63 +1,68 @@
 package monitor
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "math"
 
 // Traffic counts connections and the octets that they transfer.
 type Traffic struct {
-	connections, received, sent *prometheus.CounterVec // by listener
-	refused                     *prometheus.CounterVec // by reason
-	failures                    *prometheus.CounterVec // by reason
-	handshakes                  *prometheus.CounterVec // by version and result
-	unbinds, abandons           prometheus.Counter
-	queued                      prometheus.Counter
+	connections, received, sent counters[string] // by listener
+	refused                     counters[Refusal]
+	failures                    counters[Failure]
+	handshakes                  counters[handshake]
+	unbinds, abandons           Counter
+	queued                      Counter
 }
 
-// NewTraffic returns a Traffic. If r is not nil, NewTraffic registers the metrics with
-// r.
-func NewTraffic(r prometheus.Registerer) *Traffic {
-	t := &Traffic{
-		connections: vec("ldapd_connections_total", "Connections taken.", "listener"),
-		received:    vec("ldapd_received_bytes_total", "Octets of requests.", "listener"),
-		sent:        vec("ldapd_sent_bytes_total", "Octets of answers, before encryption.", "listener"),
-		refused:     vec("ldapd_connections_refused_total", "Connections that were not taken.", "reason"),
-		failures:    vec("ldapd_connection_failures_total", "Connections that ended badly.", "reason"),
-		handshakes:  vec("ldapd_tls_handshakes_total", "TLS handshakes.", "version", "result"),
+// A handshake is the version and the result of a TLS handshake.
+type handshake struct{ version, result string }
+
+// NewTraffic returns a Traffic.
+func NewTraffic() *Traffic {
+	perListener := func() counters[string] { return newCounters(math.MaxInt, "") }
+	return &Traffic{
+		connections: perListener(), received: perListener(), sent: perListener(),
+		refused:    newCounters(math.MaxInt, Refusal("")),
+		failures:   newCounters(math.MaxInt, Failure("")),
+		handshakes: newCounters(math.MaxInt, handshake{}),
 	}
-	unanswered := vec("ldapd_unanswered_operations_total", "Operations that have no answer.", "op")
-	t.unbinds, t.abandons = unanswered.WithLabelValues(Unbind.String()), unanswered.WithLabelValues(Abandon.String())
-	t.queued = prometheus.NewCounter(prometheus.CounterOpts{Name: "ldapd_operations_queued_total", Help: "Operations that had to wait since as many as may ran on their connection."})
-	if r != nil {
-		r.MustRegister(unanswered, t.queued, t.connections, t.received, t.sent, t.refused, t.failures, t.handshakes)
-	}
-	return t
 }
 
-func vec(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+func (t *Traffic) families() []Family {
+	return []Family{
+		{"ldapd_connections_total", "Connections taken.", Count, []string{"listener"}, seriesOf(t.connections, same)},
+		{"ldapd_received_bytes_total", "Octets of requests.", Count, []string{"listener"}, seriesOf(t.received, same)},
+		{"ldapd_sent_bytes_total", "Octets of answers, before encryption.", Count, []string{"listener"}, seriesOf(t.sent, same)},
+		{"ldapd_connections_refused_total", "Connections that were not taken.", Count, []string{"reason"},
+			seriesOf(t.refused, func(r Refusal) []string { return []string{string(r)} })},
+		{"ldapd_connection_failures_total", "Connections that ended badly.", Count, []string{"reason"},
+			seriesOf(t.failures, func(f Failure) []string { return []string{string(f)} })},
+		{"ldapd_tls_handshakes_total", "TLS handshakes.", Count, []string{"version", "result"},
+			seriesOf(t.handshakes, func(h handshake) []string { return []string{h.version, h.result} })},
+		{"ldapd_unanswered_operations_total", "Operations that have no answer.", Count, []string{"op"},
+			[]Series{t.unbinds.series(Unbind.String()), t.abandons.series(Abandon.String())}},
+		{"ldapd_operations_queued_total", "Operations that had to wait since as many as may ran on their connection.", Count, nil, []Series{t.queued.series()}},
+	}
 }
 
 // A Listener has the counters of the connections of one listener.
 type Listener struct {
 	URL                         string
-	Connections, Received, Sent prometheus.Counter
+	Connections, Received, Sent *Counter
 }
 
 // Listener returns the counters of a listener.
 func (t *Traffic) Listener(url string) *Listener {
-	return &Listener{url, t.connections.WithLabelValues(url), t.received.WithLabelValues(url), t.sent.WithLabelValues(url)}
+	return &Listener{url, t.connections.of(url), t.received.of(url), t.sent.of(url)}
 }
 
 // Refused counts a refused connection.
-func (t *Traffic) Refused(r Refusal) { t.refused.WithLabelValues(string(r)).Inc() }
+func (t *Traffic) Refused(r Refusal) { t.refused.of(r).Inc() }
 
 // Failed counts a connection that ended badly.
-func (t *Traffic) Failed(f Failure) { t.failures.WithLabelValues(string(f)).Inc() }
+func (t *Traffic) Failed(f Failure) { t.failures.of(f).Inc() }
 
 // Handshake counts a TLS handshake. The version of a failed handshake is "none".
 func (t *Traffic) Handshake(version, result string) {
-	t.handshakes.WithLabelValues(version, result).Inc()
+	t.handshakes.of(handshake{version, result}).Inc()
 }
 
 // Unanswered counts an operation that has no answer.
@@ -129,51 +134,27 @@ func (l *Load) All() (running, waiting int) {
 	return running, waiting
 }
 
-// loadMetrics reads a Load when the metrics are scraped.
-type loadMetrics struct {
-	load                                              func() *Load
-	connections, persistent, running, waiting, limits *prometheus.Desc
-}
-
-func newLoadMetrics(load func() *Load) *loadMetrics {
-	return &loadMetrics{
-		load:        load,
-		connections: desc("ldapd_connections", "Connections that are open.", "listener", "tls"),
-		persistent:  desc("ldapd_persistent_searches", "Searches that last.", "listener"),
-		running:     desc("ldapd_operations_running", "Operations that run.", "op"),
-		waiting:     desc("ldapd_operations_waiting", "Operations that wait until fewer run on their connection.", "op"),
-		limits:      desc("ldapd_connections_limit", "Connections that are taken at most."),
+// families returns the metrics of a load. l may be nil.
+func (l *Load) families() []Family {
+	connections := Family{"ldapd_connections", "Connections that are open.", Gauge, []string{"listener", "tls"}, nil}
+	persistent := Family{"ldapd_persistent_searches", "Searches that last.", Gauge, []string{"listener"}, nil}
+	running := Family{"ldapd_operations_running", "Operations that run.", Gauge, []string{"op"}, nil}
+	waiting := Family{"ldapd_operations_waiting", "Operations that wait until fewer run on their connection.", Gauge, []string{"op"}, nil}
+	limits := Family{"ldapd_connections_limit", "Connections that are taken at most.", Gauge, nil, nil}
+	add := func(f *Family, n int, labels ...string) {
+		f.Series = append(f.Series, Series{Labels: labels, Value: float64(n)})
 	}
-}
-
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, labels, nil)
-}
-
-// Describe implements prometheus.Collector.
-func (m *loadMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.connections, m.persistent, m.running, m.waiting, m.limits} {
-		ch <- d
+	if l != nil {
+		for _, x := range l.Listeners {
+			add(&connections, x.Clear, x.URL, "false")
+			add(&connections, x.TLS, x.URL, "true")
+			add(&persistent, x.Persistent, x.URL)
+		}
+		for _, k := range Kinds() {
+			add(&running, l.Running[k], k.String())
+			add(&waiting, l.Waiting[k], k.String())
+		}
+		add(&limits, l.MaxConnections)
 	}
-}
-
-// Collect implements prometheus.Collector.
-func (m *loadMetrics) Collect(ch chan<- prometheus.Metric) {
-	l := m.load()
-	if l == nil {
-		return
-	}
-	gauge := func(d *prometheus.Desc, n int, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
-	}
-	for _, x := range l.Listeners {
-		gauge(m.connections, x.Clear, x.URL, "false")
-		gauge(m.connections, x.TLS, x.URL, "true")
-		gauge(m.persistent, x.Persistent, x.URL)
-	}
-	for k := range l.Running {
-		gauge(m.running, l.Running[k], Operation(k).String())
-		gauge(m.waiting, l.Waiting[k], Operation(k).String())
-	}
-	gauge(m.limits, l.MaxConnections)
+	return []Family{connections, persistent, running, waiting, limits}
 }

@@ -62,7 +62,7 @@ func (in *input) decoded() (*op.Message, error) {
 	}
 	in.requests.Add(1)
 	in.octets = len(b)
-	in.conn.traffic.Received.Add(float64(len(b)))
+	in.conn.traffic.Received.Add(len(b))
 	if err := in.drawParts(b); err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (o *output) write() error {
 	for rest := *o.buf; len(rest) > 0 && o.err == nil; {
 		n := min(len(rest), maxWrite)
 		_, o.err = o.w.Write(rest[:n])
-		o.conn.traffic.Sent.Add(float64(n))
+		o.conn.traffic.Sent.Add(n)
 		rest = rest[n:]
 	}
 	if cap(*o.buf) <= keepSize {

@@ -239,7 +239,7 @@ func (o Options) withDefaults() Options {
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 5*time.Minute)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Traffic == nil {
-		o.Traffic = monitor.NewTraffic(nil)
+		o.Traffic = monitor.NewTraffic()
 	}
 	return o
 }

@@ -5,17 +5,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor/scrape"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
 )
 
 // TestTraffic checks that traffic is counted, and that the current load can be read.
 func TestTraffic(t *testing.T) {
-	reg := prometheus.NewRegistry()
+	m := monitor.New("test")
+	reg := scrape.Registry(m)
 	hold := make(chan bool)
 	r := start(t, func(_ context.Context, m *op.Message, sink op.Sink) {
 		switch m.ID {
@@ -26,7 +27,7 @@ func TestTraffic(t *testing.T) {
 			<-hold
 		}
 		sink.Done(&op.Response{})
-	}, server.Options{MaxConnections: 2, MaxOutstanding: 1, Traffic: monitor.NewTraffic(reg)})
+	}, server.Options{MaxConnections: 2, MaxOutstanding: 1, Traffic: m.Traffic})
 	busy := r.dial()
 	busy.send(3, search)
 	eventually(t, "a search that stays", func() bool { return len(r.Load().Listeners) == 1 && r.Load().Listeners[0].Persistent == 1 })

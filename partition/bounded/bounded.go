@@ -7,14 +7,35 @@ import (
 	"sync/atomic"
 )
 
-// A Cache maps keys to values. It removes items when the sum of their weights exceeds a maximum. The
-// items are in tables, so an item costs no memory besides its slot in the table, and a table whose
-// keys and values have no pointers costs the garbage collector nothing. Between 64 and 80 % of the
+// A Cache maps keys to values. It removes items when the sum of their weights exceeds a maximum. Goroutines
+// may use it concurrently.
+//
+// Cache is an interface only for the sake of compilers: the methods of a generic struct are compiled again
+// in every package that sees a type with such a field, which are most packages above.
+type Cache[K comparable, V any] interface {
+	// Get returns the value of a key.
+	Get(K) (v V, ok bool)
+	// Set sets the value of a key, and then removes other items while the cache is too large.
+	Set(K, V)
+	// Delete removes the item of a key.
+	Delete(K)
+	// EstimatedSize returns the number of items.
+	EstimatedSize() int
+	// Maximum returns the maximum of the sum of the items' weights.
+	Maximum() uint64
+	// Weight returns the sum of the items' weights.
+	Weight() uint64
+	// Counts returns how often Get found a key, and how often it did not.
+	Counts() (hits, misses uint64)
+}
+
+// A cache has its items in tables, so an item costs no memory besides its slot in the table, and a table
+// whose keys and values have no pointers costs the garbage collector nothing. Between 64 and 80 % of the
 // slots are used.
 //
 // When the cache is full, a hand goes round the slots, and removes the items that nobody has looked
 // up since it came by last.
-type Cache[K comparable, V any] struct {
+type cache[K comparable, V any] struct {
 	maximum uint64
 	weigh   func(K, V) uint32
 	seed    maphash.Seed
@@ -50,7 +71,7 @@ const (
 
 // New returns an empty cache. The function weigh returns the weight of an item; if it is nil, each
 // item has the weight 1. An item that is heavier than the maximum is not kept.
-func New[K comparable, V any](maximum uint64, weigh func(K, V) uint32) *Cache[K, V] {
+func New[K comparable, V any](maximum uint64, weigh func(K, V) uint32) Cache[K, V] {
 	if weigh == nil {
 		weigh = func(K, V) uint32 { return 1 }
 	}
@@ -59,17 +80,17 @@ func New[K comparable, V any](maximum uint64, weigh func(K, V) uint32) *Cache[K,
 	for n < most && uint64(n)*each < maximum {
 		n *= 2
 	}
-	return &Cache[K, V]{maximum: maximum, weigh: weigh, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
+	return &cache[K, V]{maximum: maximum, weigh: weigh, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
 }
 
 // shardOf returns the shard of a key, and the hash in the key's slot.
-func (c *Cache[K, V]) shardOf(k K) (*shard[K, V], uint32) {
+func (c *cache[K, V]) shardOf(k K) (*shard[K, V], uint32) {
 	h := maphash.Comparable(c.seed, k)
 	return &c.shards[h&uint64(len(c.shards)-1)], uint32(h>>32)&^flags | used
 }
 
 // Get returns the value of a key.
-func (c *Cache[K, V]) Get(k K) (v V, ok bool) {
+func (c *cache[K, V]) Get(k K) (v V, ok bool) {
 	s, h := c.shardOf(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +104,7 @@ func (c *Cache[K, V]) Get(k K) (v V, ok bool) {
 }
 
 // Set sets the value of a key, and then removes other items while the cache is too large.
-func (c *Cache[K, V]) Set(k K, v V) {
+func (c *cache[K, V]) Set(k K, v V) {
 	w := c.weigh(k, v)
 	s, h := c.shardOf(k)
 	s.mu.Lock()
@@ -99,7 +120,7 @@ func (c *Cache[K, V]) Set(k K, v V) {
 }
 
 // Delete removes the item of a key.
-func (c *Cache[K, V]) Delete(k K) {
+func (c *cache[K, V]) Delete(k K) {
 	s, h := c.shardOf(k)
 	s.mu.Lock()
 	w := s.delete(k, h)
@@ -108,7 +129,7 @@ func (c *Cache[K, V]) Delete(k K) {
 }
 
 // sweep removes one item of a shard, unless the shard is empty, and returns the weight of the rest.
-func (c *Cache[K, V]) sweep() uint64 {
+func (c *cache[K, V]) sweep() uint64 {
 	s := &c.shards[int(c.turn.Add(1))&(len(c.shards)-1)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +148,7 @@ func (c *Cache[K, V]) sweep() uint64 {
 }
 
 // EstimatedSize returns the number of items.
-func (c *Cache[K, V]) EstimatedSize() (n int) {
+func (c *cache[K, V]) EstimatedSize() (n int) {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
@@ -138,13 +159,13 @@ func (c *Cache[K, V]) EstimatedSize() (n int) {
 }
 
 // Maximum returns the maximum of the sum of the items' weights.
-func (c *Cache[K, V]) Maximum() uint64 { return c.maximum }
+func (c *cache[K, V]) Maximum() uint64 { return c.maximum }
 
 // Weight returns the sum of the items' weights.
-func (c *Cache[K, V]) Weight() uint64 { return c.weight.Load() }
+func (c *cache[K, V]) Weight() uint64 { return c.weight.Load() }
 
 // Counts returns how often Get found a key, and how often it did not.
-func (c *Cache[K, V]) Counts() (hits, misses uint64) {
+func (c *cache[K, V]) Counts() (hits, misses uint64) {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()

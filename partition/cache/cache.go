@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -25,24 +24,22 @@ import (
 // returns true. So nothing is ever invalidated: a reader detects a stale item when it reads
 // the item. All items of a cache refer to the same schema, so each schema has its own cache.
 type Cache struct {
-	Entries *bounded.Cache[entry.ID, *Item]
+	Entries bounded.Cache[entry.ID, *Item]
 	// Children is only a hint. A reader checks it against the parent and the RDN in the
 	// entry's node, so the values need no ordinal.
-	Children *bounded.Cache[Hint, entry.ID]
+	Children bounded.Cache[Hint, entry.ID]
 	Postings *Postings
 	// Names is only a hint too: see state.Snapshot.Recall.
-	Names *bounded.Cache[Hint, entry.ID]
+	Names bounded.Cache[Hint, entry.ID]
 	// Referrers contains, for a name, the entries that have the name as a value.
-	Referrers *bounded.Cache[ValuesKey, *Referrers]
+	Referrers bounded.Cache[ValuesKey, *Referrers]
 	// RangeSteps serves reads of ranges of values (see the type RangeSteps).
-	RangeSteps *bounded.Cache[ValuesKey, *RangeSteps]
+	RangeSteps bounded.Cache[ValuesKey, *RangeSteps]
 	// Columns serves searches for values of types without an index, on stores of one server.
 	Columns *columns.Cache
 	opened  openedItems
 	large   largeFinder
 	shapes  entry.Shapes
-	// Classes contains the results of HasClass. It maps *schema.ObjectClass to classSeen.
-	Classes sync.Map
 }
 
 // A Hint is a key of Children or of Names: a hash of an id and a name. In a key of Children, the name
@@ -294,7 +291,7 @@ type RangeSteps struct {
 	Starts [][]byte // the qualifiers of the values number stepEvery, 2*stepEvery and so on
 }
 
-func newRangeSteps() *bounded.Cache[ValuesKey, *RangeSteps] {
+func newRangeSteps() bounded.Cache[ValuesKey, *RangeSteps] {
 	return bounded.New(rangeStepsMemory, func(_ ValuesKey, l *RangeSteps) uint32 { return uint32(128 + 64*len(l.Starts)) })
 }
 
@@ -322,7 +319,7 @@ type ReferrerNames struct {
 // weightOfName is an estimate of the memory for one name in ReferrerNames, in bytes.
 const weightOfName = 120
 
-func newReferrers(size uint64) *bounded.Cache[ValuesKey, *Referrers] {
+func newReferrers(size uint64) bounded.Cache[ValuesKey, *Referrers] {
 	return bounded.New(size, func(k ValuesKey, r *Referrers) uint32 {
 		w := 200 + len(k.Text)
 		for _, s := range r.Sets {

@@ -27,8 +27,8 @@ type Posting struct {
 // Postings keeps postings. Most values of an index of names have one entry. Their postings are in a
 // table without pointers, and take 90 octets there. All others are packed.
 type Postings struct {
-	one  *bounded.Cache[PostingKey, single]
-	more *bounded.Cache[PostingKey, packed]
+	one  bounded.Cache[PostingKey, single]
+	more bounded.Cache[PostingKey, packed]
 }
 
 // A single is a Posting with one entry.

@@ -9,7 +9,7 @@ type Stats struct {
 	Bytes        uint64 // weight of the content of this part
 }
 
-// Stats returns the statistics of the parts of the cache except RangeSteps and Classes.
+// Stats returns the statistics of the parts of the cache except RangeSteps.
 func (c *Cache) Stats() []Stats {
 	hits, misses, size := c.Columns.Counts()
 	return []Stats{
@@ -22,7 +22,7 @@ func (c *Cache) Stats() []Stats {
 	}
 }
 
-func of[K comparable, V any](name string, c *bounded.Cache[K, V]) Stats {
+func of[K comparable, V any](name string, c bounded.Cache[K, V]) Stats {
 	hits, misses := c.Counts()
 	return Stats{name, hits, misses, c.Weight()}
 }

@@ -3,6 +3,7 @@ package catalog
 import (
 	"hash/fnv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
@@ -19,9 +20,8 @@ type Types struct {
 	HasSubordinates, NumSubordinates, NumAllSubordinates, Subschema *schema.AttributeType
 	GoverningStructureRule, AccessRule                              *schema.AttributeType
 	ExtensibleObject, collectiveSubentry                            *schema.ObjectClass
-	// Watched contains the classes that nearly every operation looks for. Each value is the id
-	// that a commit touches when it changes which entries have the class.
-	Watched map[*schema.ObjectClass]entry.ID
+	// Watched contains the classes that nearly every operation looks for.
+	Watched map[*schema.ObjectClass]*Watched
 }
 
 func newTypes(s *schema.Schema) *Types {
@@ -46,17 +46,35 @@ func newTypes(s *schema.Schema) *Types {
 
 		ExtensibleObject:   s.Class("extensibleObject"),
 		collectiveSubentry: s.Class("collectiveAttributeSubentry"),
-		Watched: map[*schema.ObjectClass]entry.ID{
-			s.Class("alias"):    ClassID(s.Class("alias")),
-			s.Class("referral"): ClassID(s.Class("referral")),
-
-			s.Class("collectiveAttributeSubentry"): ClassID(s.Class("collectiveAttributeSubentry")),
-		},
+		Watched:            map[*schema.ObjectClass]*Watched{},
 	}
-	if c := s.Class("pwdPolicy"); c != nil { // the class is optional
-		k.Watched[c] = ClassID(c)
+	for _, name := range []string{"alias", "referral", "collectiveAttributeSubentry", "pwdPolicy"} {
+		if c := s.Class(name); c != nil { // pwdPolicy is optional
+			k.Watched[c] = &Watched{ID: ClassID(c)}
+		}
 	}
 	return k
+}
+
+// Watched remembers whether any entry has a class.
+type Watched struct {
+	ID   entry.ID      // a commit touches it when it changes which entries have the class
+	seen atomic.Uint64 // twice an ordinal, and 1 if there was an entry then
+}
+
+// Seen returns what See was called with last.
+func (w *Watched) Seen() (asOf uint64, has bool) {
+	seen := w.seen.Load()
+	return seen / 2, seen%2 == 1
+}
+
+// See sets whether any entry had the class in the state with an ordinal.
+func (w *Watched) See(asOf uint64, has bool) {
+	asOf *= 2
+	if has {
+		asOf++
+	}
+	w.seen.Store(asOf)
 }
 
 // Describe parses an attribute description into its type and sorted options.

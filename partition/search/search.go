@@ -901,26 +901,20 @@ func Explain(ctx context.Context, s *state.Snapshot, q Query, run bool) (string,
 	return b.String(), failed
 }
 
-// classSeen records whether any entry had a class, as of an ordinal.
-type classSeen struct {
-	asOf uint64
-	has  bool
-}
-
 // HasClass reports whether any entry has a class. Nearly every search calls HasClass for the
 // watched classes, such as referral and alias, so the results for these classes are cached. A
 // result is valid until a commit adds or removes an entry of the class, because that commit
 // touches the class.
 func HasClass(ctx context.Context, s *state.Snapshot, c *schema.ObjectClass) (bool, error) {
-	id, watched := s.Catalog.Watched[c]
-	if v, ok := s.Catalog.Cache.Classes.Load(c); ok {
-		if seen := v.(*classSeen); s.Unchanged(id, seen.asOf) {
-			return seen.has, nil
+	w := s.Catalog.Watched[c]
+	if w != nil {
+		if asOf, has := w.Seen(); s.Unchanged(w.ID, asOf) {
+			return has, nil
 		}
 	}
 	has, err := findClass(ctx, s, c)
-	if asOf := s.Ordinal(); err == nil && watched && asOf != 0 {
-		s.Catalog.Cache.Classes.Store(c, &classSeen{asOf, has})
+	if asOf := s.Ordinal(); err == nil && w != nil && asOf != 0 {
+		w.See(asOf, has)
 	}
 	return has, err
 }

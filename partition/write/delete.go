@@ -77,9 +77,9 @@ func (tx *Tx) remove(ctx context.Context, id entry.ID, row table.Row) error {
 	c.flush()
 	tx.Txn.Mark(tx.Partition.Tree, c.tree.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
 	tx.Txn.Mark(tx.Partition.Master, c.master.Row, txn.Mark{Kind: txn.MarkExclusive, Deletes: true})
-	for class, stands := range tx.Catalog.Watched {
+	for class, w := range tx.Catalog.Watched {
 		if isOf(tx.Catalog.Types, row, class) {
-			tx.Txn.Touch(stands)
+			tx.Txn.Touch(w.ID)
 		}
 	}
 	return nil

@@ -258,9 +258,9 @@ func (tx *Tx) Touch(id entry.ID, cs *catalog.Classes) {
 
 // touchClasses touches the watched classes among cs.
 func (tx *Tx) touchClasses(cs *catalog.Classes) {
-	for c, id := range tx.Catalog.Watched {
+	for c, w := range tx.Catalog.Watched {
 		if cs.Has(c) {
-			tx.Txn.Touch(id)
+			tx.Txn.Touch(w.ID)
 		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/seed-4dac0d86/ldapd/store/pause"
 	"github.com/seed-4dac0d86/ldapd/store/span"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -130,8 +128,8 @@ func (db *DB) try(ctx context.Context, fn func(*Tx) error, a *attempt, try int) 
 	begun := time.Now()
 	ctx, s := span.Start(ctx, "commit")
 	r, met, err := db.commits.commit(ctx, tx)
-	if met != nil && s.IsRecording() {
-		s.SetAttributes(attribute.Bool("conflict", true))
+	if met != nil {
+		s.Mark("conflict")
 	}
 	s.End()
 	db.observe(tx, begun, met, err)

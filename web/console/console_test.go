@@ -29,6 +29,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/control"
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor/scrape"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
@@ -81,11 +82,12 @@ func siteIn(t testing.TB, store table.Store, fill func(*partition.Partition) err
 		t.Fatal(err)
 	}
 	m := monitor.New("test")
+	registry := scrape.Registry(m)
 	// What the command registers reads the embedded engine; these stand for it.
 	for name, value := range map[string]float64{"store_compaction_debt_bytes": 5 << 20, "gc_last_success_timestamp_seconds": 0, "head_age_seconds": 0.25, "cache_hit_ratio": 0.5} {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "ldapd_" + name})
 		g.Set(value)
-		m.Registry.MustRegister(g)
+		registry.MustRegister(g)
 	}
 	d, err := directory.New(p, directory.Options{Admin: admin, AdminPassword: "secret", Passwords: auth.New(0, authtest.Cheap), Log: quiet, Metrics: m, Observers: []monitor.Observer{m.Observe},
 		Jobs: []string{"check", "gc [--all]"}, StartJob: func(who, name string, arguments []string) (int, error) {

@@ -191,10 +191,10 @@ var codes = map[account.ErrorKind]op.Code{
 }
 
 // Refusal returns the result for a policy error, and adds the response control that reports
-// the policy error. It turns account.ErrNoList into unwillingToPerform, and returns other
+// the policy error. It turns account.ErrNoList and account.ErrNoStrength into unwillingToPerform, and returns other
 // errors unchanged.
 func Refusal(req *request.Request, err error) error {
-	if errors.Is(err, account.ErrNoList) {
+	if errors.Is(err, account.ErrNoList) || errors.Is(err, account.ErrNoStrength) {
 		return op.Errorf(op.UnwillingToPerform, "%v", err)
 	}
 	var refused *account.Error

@@ -33,12 +33,13 @@ type Book struct {
 	forgotten  memory // failures that a background job is deleting
 	ahead      ahead  // failures whose times are in the future
 	took       durations
-	refused    sync.Map // from the mechanism of binds to the *Pace
+	pacing     sync.Mutex
+	refused    map[string]*Pace // by the mechanism of binds
 }
 
 // NewBook returns the book of a partition.
 func NewBook(p *partition.Partition, log *slog.Logger) *Book {
-	return &Book{part: p, log: log, background: newBackgroundWork()}
+	return &Book{part: p, log: log, background: newBackgroundWork(), refused: map[string]*Pace{}}
 }
 
 // Close waits for background jobs. Afterwards no job can start.
@@ -46,8 +47,14 @@ func (b *Book) Close() { b.background.close() }
 
 // Pace returns the pace of refused binds by a mechanism.
 func (b *Book) Pace(mechanism string) *Pace {
-	p, _ := b.refused.LoadOrStore(mechanism, &Pace{})
-	return p.(*Pace)
+	b.pacing.Lock()
+	defer b.pacing.Unlock()
+	p := b.refused[mechanism]
+	if p == nil {
+		p = &Pace{}
+		b.refused[mechanism] = p
+	}
+	return p
 }
 
 // Settle waits for background jobs. Only tests call it.

@@ -49,9 +49,7 @@ func Prepare(ctx context.Context, req *request.Request, f filter.Filter, shared 
 func warn(req *request.Request, f filter.Filter) {
 	for leaf := range filter.Leaves(f) {
 		if t, rule := filter.Unmatchable(leaf, req.Schema); t != nil {
-			if _, known := req.Server.Unmatchable.LoadOrStore(rule+" "+t.OID, true); !known {
-				req.Server.Log.Warn("a filter can match nothing: the definition of the attribute type names no such matching rule", "attribute", t.Name(), "rule", rule)
-			}
+			req.Server.WarnUnmatchable(t, rule)
 		}
 	}
 }

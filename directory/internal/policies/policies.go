@@ -27,7 +27,7 @@ import (
 // entry.
 type Cache struct {
 	set   atomic.Pointer[Set]
-	found *bounded.Cache[entry.ID, *finding]
+	found bounded.Cache[entry.ID, *finding]
 	log   *slog.Logger
 }
 

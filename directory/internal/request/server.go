@@ -26,9 +26,9 @@ type Server struct {
 	Policies   *policies.Cache
 	Ledgers    *accountlog.Book
 	Kept       transaction.Memory // memory of the transactions of all sessions
-	// Unmatchable contains the types, each with the keyword of a matching rule, about which a
-	// warning has been logged: filters tested them, but the types lack the rule.
-	Unmatchable sync.Map
+
+	warning     sync.Mutex
+	unmatchable map[string]bool // of which WarnUnmatchable has warned
 
 	rules    *access.Rules
 	current  atomic.Pointer[settings.Settings]
@@ -39,7 +39,7 @@ type Server struct {
 // NewServer returns the Server of a partition. It fails if an option cannot be used.
 func NewServer(p *partition.Partition, o settings.Options) (*Server, error) {
 	o.EnsureDefaults()
-	d := &Server{Part: p, Passwords: o.Passwords, Log: o.Log, rules: access.NewRules(),
+	d := &Server{Part: p, Passwords: o.Passwords, Log: o.Log, rules: access.NewRules(), unmatchable: map[string]bool{},
 		Policies: policies.NewCache(o.Log), Ledgers: accountlog.NewBook(p, o.Log)}
 	d.known.Store(wellknown.New(p.Schema()))
 	set, err := settings.New(o, p.Schema())
@@ -48,6 +48,18 @@ func NewServer(p *partition.Partition, o settings.Options) (*Server, error) {
 	}
 	d.current.Store(set)
 	return d, nil
+}
+
+// WarnUnmatchable logs, once for a type and a rule, that a filter tests the type although its definition
+// lacks the matching rule for that test.
+func (d *Server) WarnUnmatchable(t *schema.AttributeType, rule string) {
+	d.warning.Lock()
+	known := d.unmatchable[rule+" "+t.OID]
+	d.unmatchable[rule+" "+t.OID] = true
+	d.warning.Unlock()
+	if !known {
+		d.Log.Warn("a filter can match nothing: the definition of the attribute type names no such matching rule", "attribute", t.Name(), "rule", rule)
+	}
 }
 
 // Settings returns the options in force.

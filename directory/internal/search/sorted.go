@@ -41,7 +41,7 @@ var ListCheap = 2048
 // a list is a hash of everything that must not change between the requests, except the
 // access rules. Each list records the access rules that it was made with, and is used only
 // under the same rules. A list that is not cached can be made again, at any server.
-type Lists = *bounded.Cache[[16]byte, *list]
+type Lists = bounded.Cache[[16]byte, *list]
 
 type list struct {
 	program *acl.Program

@@ -84,7 +84,11 @@ func monitored(req *request.Request, c *txn.Cluster, checkpoints []txn.Checkpoin
 		addTotals(req, top, r)
 		all = append(all, counted(req, r)...)
 		figures := newEntry(req, "cn=Metrics,"+monitorName, "monitoredObject", "cn", "Metrics")
-		figures.add(req.Schema, "monitoredInfo", m.Figures()...)
+		var lines []string
+		for _, f := range m.Figures() {
+			lines = append(lines, f.String())
+		}
+		figures.add(req.Schema, "monitoredInfo", lines...)
 		all = append(all, figures)
 	}
 	all = append(all, cluster)

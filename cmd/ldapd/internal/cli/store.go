@@ -11,6 +11,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/wallclock"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/directory/access"
+	_ "github.com/seed-4dac0d86/ldapd/directory/account/strength"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/write"

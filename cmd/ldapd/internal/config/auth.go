@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/auth/bearer"
 )
 
 // Passwords has the settings that control how passwords are accepted and stored.
@@ -22,9 +23,9 @@ type SASL struct {
 	Mechanisms   []string
 	PlainInClear bool
 	Identities   []*auth.Rule
-	InEntry      bool         // a client's certificate must be in its entry
-	Issuer       *auth.Issuer // the issuer of tokens, or nil if there is none
-	Keytab       string       // the file with the keys for Kerberos; "": there is none
+	InEntry      bool           // a client's certificate must be in its entry
+	Issuer       *bearer.Issuer // the issuer of tokens, or nil if there is none
+	Keytab       string         // the file with the keys for Kerberos; "": there is none
 }
 
 func (r *reader) passwords() Passwords {
@@ -62,7 +63,7 @@ func (r *reader) sasl() SASL {
 
 // issuer reads the settings of the issuer of tokens. The issuer, its audience and its keys must
 // be either all set or all absent.
-func (r *reader) issuer() *auth.Issuer {
+func (r *reader) issuer() *bearer.Issuer {
 	given := 0
 	for _, key := range []string{"sasl.issuer", "sasl.issuer-audience", "sasl.issuer-keys"} {
 		if r.text(key) != "" {
@@ -73,7 +74,7 @@ func (r *reader) issuer() *auth.Issuer {
 	case 0:
 		return nil
 	case 3:
-		return &auth.Issuer{
+		return &bearer.Issuer{
 			URL:        r.text("sasl.issuer"),
 			Audience:   r.text("sasl.issuer-audience"),
 			KeysFile:   r.text("sasl.issuer-keys"),

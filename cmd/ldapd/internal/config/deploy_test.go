@@ -17,9 +17,12 @@ import (
 
 const deploy = "../../../../deploy"
 
-// TestContainerfile checks that the environment variables in the Containerfile are settings
-// with valid values. The exposed ports must be those on which a server with these
-// settings listens.
+// imageFile has the settings of the image.
+const imageFile = deploy + "/container/ldapd.yaml"
+
+// TestContainerfile checks that the Containerfile names variables that exist and sets none, since they would win over a
+// file that is mounted, and that the image's settings are valid. The exposed ports must be those on which a server with
+// these settings listens.
 func TestContainerfile(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(deploy, "container/Containerfile"))
 	if err != nil {
@@ -27,17 +30,18 @@ func TestContainerfile(t *testing.T) {
 	}
 	text := string(b)
 	for _, name := range regexp.MustCompile(`LDAPD_[A-Z_]+`).FindAllString(text, -1) {
-		if name != "LDAPD_" && keyOfEnv(name) == nil {
+		if name != "LDAPD_" && name != FileEnv && keyOfEnv(name) == nil {
 			t.Errorf("there is no variable %s", name)
 		}
 	}
-	var env []string
-	for _, m := range regexp.MustCompile(`(?m)^ENV (\S+)$`).FindAllStringSubmatch(text, -1) {
-		env = append(env, m[1])
+	for _, m := range regexp.MustCompile(`(?m)^ENV (LDAPD_.*)$`).FindAllStringSubmatch(text, -1) {
+		if m[1] != FileEnv+"="+DefaultFile {
+			t.Errorf("it sets %s", m[1])
+		}
 	}
-	c, mistakes := Check(Sources{Env: env})
-	if len(env) == 0 || len(mistakes) > 0 {
-		t.Errorf("%v: %v", env, mistakes)
+	c, mistakes := Check(Sources{File: imageFile})
+	if c.Store == "" || len(mistakes) > 0 {
+		t.Errorf("%s: %v", imageFile, mistakes)
 	}
 	exposed := strings.Fields(regexp.MustCompile(`(?m)^EXPOSE (.*)$`).FindStringSubmatch(text)[1])
 	if want := slices.Sorted(maps.Keys(portsOf(t, c))); !slices.Equal(exposed, want) {
@@ -62,11 +66,11 @@ func TestCompose(t *testing.T) {
 	if err := yaml.Unmarshal(b, &file); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"LDAPD_STORE=/data/store"} // of the image
+	var env []string
 	for name, value := range file.Services["ldapd"].Environment {
 		env = append(env, name+"="+value)
 	}
-	if _, mistakes := Check(Sources{Env: env}); len(env) < 4 || len(mistakes) > 0 {
+	if _, mistakes := Check(Sources{File: imageFile, Env: env}); len(env) < 4 || len(mistakes) > 0 {
 		t.Errorf("%v: %v", env, mistakes)
 	}
 }

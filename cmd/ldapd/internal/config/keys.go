@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/auth/bearer"
 	"github.com/seed-4dac0d86/ldapd/dn"
 )
 
@@ -66,7 +67,7 @@ var Keys = []Key{
 	{Name: "sasl.issuer-audience", Reload: true, Help: "`NAME` that a token's claim aud must contain"},
 	{Name: "sasl.issuer-keys", Reload: true, Help: "`FILE` with the issuer's public keys, a JSON Web Key Set; read again when it changes"},
 	{Name: "sasl.issuer-claim", Reload: true, Default: "sub", Help: "`CLAIM` of a token that contains the user's name"},
-	{Name: "sasl.issuer-algorithms", Reload: true, List: true, Default: strings.Join(auth.DefaultAlgorithms, ";"), Help: "`ALGORITHM` that tokens may be signed with"},
+	{Name: "sasl.issuer-algorithms", Reload: true, List: true, Default: strings.Join(bearer.DefaultAlgorithms, ";"), Help: "`ALGORITHM` that tokens may be signed with"},
 	{Name: "limits.size", Reload: true, Default: "0", Help: "`ENTRIES` that a search may return, 0 for no limit"},
 	{Name: "limits.time", Reload: true, Default: "1m", Help: "`TIME` that a search may take, 0 for no limit"},
 	{Name: "limits.candidates", Reload: true, Default: "0", Help: "`ENTRIES` that a search may look at, 0 for no limit"},

@@ -19,8 +19,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/passwordlist"
 	"github.com/seed-4dac0d86/ldapd/directory"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
+	"github.com/seed-4dac0d86/ldapd/directory/auth/bearer"
 	"github.com/seed-4dac0d86/ldapd/directory/auth/gssapi"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor/scrape"
 	"github.com/seed-4dac0d86/ldapd/ldap/server"
 	"github.com/seed-4dac0d86/ldapd/partition/materialized"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
@@ -57,7 +59,7 @@ func serveOnce(ctx context.Context, m *cli.Main, c *config.Config, use cli.Mode,
 	defer unnotify()
 	metrics := monitor.New(cli.Version())
 	log := slog.New(slog.NewMultiHandler(m.Logger(c).Handler(), metrics.Warnings.Handler()))
-	s := &serving{Main: m, config: c, log: log, use: use, jobs: jobs, restart: restart, hangups: signals, watch: &watch{metrics: metrics}}
+	s := &serving{Main: m, config: c, log: log, use: use, jobs: jobs, restart: restart, hangups: signals, watch: &watch{metrics: metrics, registry: scrape.Registry(metrics)}}
 	for _, start := range []part{
 		s.listen, s.monitor, s.openStore, s.archive, s.follow, s.openDirectory,
 		s.warm, s.keepViews, s.returnMemory, s.letStart, s.doJobs, s.publish, s.showConsole,
@@ -138,7 +140,7 @@ func (s *serving) monitor(context.Context) (stop func() error, err error) {
 	if err := s.watch.open(s.config, s.log); err != nil {
 		return nil, errors.Join(err, s.accessLog.Close())
 	}
-	s.tracer = openTraces(s.config, s.watch.metrics.Registry, s.log)
+	s.tracer = openTraces(s.config, s.watch.registry, s.log)
 	return each(func() { s.accessLog.Close() }, s.tracer.close, s.watch.close), nil
 }
 
@@ -344,13 +346,13 @@ var clearPasswords = map[string]directory.ClearPasswords{
 }
 
 // Bearer reads the keys of the token issuer. If none is configured, it returns nil.
-func Bearer(c *config.Config, log *slog.Logger) (*auth.Bearer, error) {
+func Bearer(c *config.Config, log *slog.Logger) (auth.Tokens, error) {
 	if c.SASL.Issuer == nil {
 		return nil, nil
 	}
 	issuer := *c.SASL.Issuer
 	issuer.Log = log
-	b, err := auth.NewBearer(issuer)
+	b, err := bearer.New(issuer)
 	if err != nil {
 		return nil, &config.Error{Where: c.Origin("sasl.issuer"), Text: "sasl.issuer: " + err.Error()}
 	}

@@ -21,10 +21,12 @@ import (
 // A watch publishes the state of a serving process.
 type watch struct {
 	metrics *monitor.Metrics
-	health  *status.Health
-	server  *status.Server // nil: no listener is configured
-	part    *partition.Partition
-	log     *slog.Logger
+	// registry has metrics and what else is scraped.
+	registry *prometheus.Registry
+	health   *status.Health
+	server   *status.Server // nil: no listener is configured
+	part     *partition.Partition
+	log      *slog.Logger
 	// announced means that serve has put this server into the list of the store's servers, or has
 	// tried to.
 	announced bool
@@ -40,7 +42,7 @@ func (w *watch) open(c *config.Config, log *slog.Logger) (err error) {
 	if c.Status == "" {
 		return nil
 	}
-	metrics := prometheus.Gatherers{w.metrics.Registry}
+	metrics := prometheus.Gatherers{w.registry}
 	if hbase.IsURL(c.Store) {
 		metrics = append(metrics, status.HBase)
 	}
@@ -78,7 +80,7 @@ func (w *watch) serve(ctx context.Context, s *serving) {
 	if s.standby != nil {
 		o.Standby = s.standby.Status
 	}
-	w.metrics.Registry.MustRegister(status.Collector(o))
+	w.registry.MustRegister(status.Collector(o))
 	s.hashes.Watch(w.metrics.Hash)
 	w.health.Serve(func() txn.Status { return w.part.DB.Status() })
 	if w.server != nil && s.standby == nil { // the list of servers in a standby's store is a copy of the primary's

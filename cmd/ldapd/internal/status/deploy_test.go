@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/status"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor/scrape"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 )
 
@@ -22,7 +23,7 @@ const deploy = "../../../../deploy"
 // them have no series on some servers.
 func names() map[string]bool {
 	all := map[string]bool{"up": true}
-	r := monitor.New("test").Registry
+	r := scrape.Registry(monitor.New("test"))
 	r.MustRegister(status.Collector(&status.Sources{Store: &lsm.Store{}}))
 	ch := make(chan *prometheus.Desc)
 	go func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/status"
 	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor/scrape"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -26,6 +27,7 @@ import (
 func exposed(t *testing.T, s table.Store) (url string, m *monitor.Metrics) {
 	ctx := context.Background()
 	m = monitor.New("test")
+	r := scrape.Registry(m)
 	p, err := partition.Open(ctx, s, partition.Options{Create: true, Txn: txn.Options{Owner: "here", Observe: func(a txn.Attempt) { m.Commit(monitor.Attempt(a)) }}})
 	if err != nil {
 		t.Fatal(err)
@@ -33,11 +35,11 @@ func exposed(t *testing.T, s table.Store) (url string, m *monitor.Metrics) {
 	t.Cleanup(func() { p.Close(ctx) })
 	passwords := auth.New(1, nil)
 	passwords.Watch(m.Hash)
-	m.Registry.MustRegister(status.Collector(&status.Sources{Partition: p, Store: s, Passwords: passwords,
+	r.MustRegister(status.Collector(&status.Sources{Partition: p, Store: s, Passwords: passwords,
 		Certificates: func() map[string]time.Time { return map[string]time.Time{"server.pem": time.Now()} }}))
 	m.SetLoad(func() *monitor.Load { return &monitor.Load{Listeners: []monitor.ListenerLoad{{URL: "ldap://x"}}} })
 	passwords.Hash(ctx, auth.NoChannel{}, "ARGON2", []byte("secret"))
-	l, err := status.Listen("http://127.0.0.1:0", status.Options{Health: status.NewHealth(), Metrics: m.Registry, Log: slog.New(slog.DiscardHandler),
+	l, err := status.Listen("http://127.0.0.1:0", status.Options{Health: status.NewHealth(), Metrics: r, Log: slog.New(slog.DiscardHandler),
 		Targets: func(context.Context) ([]string, error) { return []string{"127.0.0.1:1"}, nil }})
 	if err != nil {
 		t.Fatal(err)

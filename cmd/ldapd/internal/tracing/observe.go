@@ -16,8 +16,8 @@ import (
 // failed, Observe records a span for it now. It records none if the connection itself answered
 // the operation. Observe is a monitor.Observer.
 func (t *Tracer) Observe(o *monitor.Observation) {
-	s := o.Span
-	if s == nil {
+	s, sampled := o.Span.(trace.Span)
+	if !sampled {
 		if o.Answered || !o.Slow && !failed(o.Result.Code) {
 			return
 		}

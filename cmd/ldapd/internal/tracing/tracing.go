@@ -29,6 +29,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/store/span"
+	_ "github.com/seed-4dac0d86/ldapd/store/span/otelspan"
 )
 
 // Options are the options of a Tracer.
@@ -85,7 +86,7 @@ const (
 
 // Begin begins the span of an operation, if the operation is sampled. It is the option
 // Trace of a directory.
-func (t *Tracer) Begin(ctx context.Context, m *op.Message) (context.Context, trace.Span) {
+func (t *Tracer) Begin(ctx context.Context, m *op.Message) (context.Context, any) {
 	caller := parent(m)
 	if !(caller.IsSampled() && t.asked.spend(time.Now())) && rand.Float64() >= t.ratio {
 		return ctx, nil

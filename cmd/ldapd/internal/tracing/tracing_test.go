@@ -429,7 +429,8 @@ func TestRefused(t *testing.T) {
 func TestMostSpans(t *testing.T) {
 	c := newCollector(t)
 	r := newRig(t, c.URL, 1, 0)
-	ctx, root := r.Begin(context.Background(), &op.Message{Request: &op.Delete{}})
+	ctx, _ := r.Begin(context.Background(), &op.Message{Request: &op.Delete{}})
+	root := trace.SpanFromContext(ctx)
 	for range 2 * mostSpans {
 		_, s := span.Start(ctx, "read")
 		s.End()
@@ -454,7 +455,8 @@ func TestOutsideOperations(t *testing.T) {
 func TestForeign(t *testing.T) {
 	c := newCollector(t)
 	r := newRig(t, c.URL, 1, 0)
-	ctx, root := r.Begin(context.Background(), &op.Message{Request: &op.Delete{}})
+	ctx, _ := r.Begin(context.Background(), &op.Message{Request: &op.Delete{}})
+	root := trace.SpanFromContext(ctx)
 	link := trace.Link{SpanContext: root.SpanContext(), Attributes: []attribute.KeyValue{attribute.String("key", "jdoe")}}
 	_, s := r.Provider().Tracer("gohbase").Start(ctx, "Get", trace.WithLinks(link), trace.WithAttributes(
 		attribute.String("table", "prod_tree"), attribute.String("key", `"jdoe"`)))
@@ -487,7 +489,8 @@ func TestUnsendable(t *testing.T) {
 	c := newCollector(t)
 	r := newRig(t, c.URL, 0, 0)
 	ask := tracking(sampled)
-	_, root := r.Begin(context.Background(), &op.Message{Request: &op.Delete{}, Controls: []op.Control{ask}})
+	ctx, _ := r.Begin(context.Background(), &op.Message{Request: &op.Delete{}, Controls: []op.Control{ask}})
+	root := trace.SpanFromContext(ctx)
 	root.SetName("\xff")
 	root.End()
 	for i := 0; r.log.String() == ""; i++ {
@@ -496,8 +499,8 @@ func TestUnsendable(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	_, root = r.Begin(context.Background(), &op.Message{Request: &op.Delete{}, Controls: []op.Control{ask}})
-	root.End()
+	ctx, _ = r.Begin(context.Background(), &op.Message{Request: &op.Delete{}, Controls: []op.Control{ask}})
+	trace.SpanFromContext(ctx).End()
 	for i := 0; c.requests() == 0; i++ {
 		if i > 1000 {
 			t.Fatal("no later span is sent")

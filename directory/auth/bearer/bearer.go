@@ -1,7 +1,7 @@
-package auth
+// Package bearer verifies the tokens of OAUTHBEARER by the keys of their issuer, without contacting the issuer.
+package bearer
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/seed-4dac0d86/ldapd/directory/auth"
 	"github.com/seed-4dac0d86/ldapd/directory/auth/reread"
 )
 
@@ -53,19 +54,15 @@ const leeway = time.Minute
 // maxToken is the maximum size of a token in bytes.
 const maxToken = 64 << 10
 
-// ErrToken reports that a token is not accepted.
-var ErrToken = errors.New("the token is not accepted")
-
-// Bearer verifies an issuer's tokens without contacting the issuer. It may be used
-// concurrently.
-type Bearer struct {
+// A Verifier implements auth.Tokens. It may be used concurrently.
+type Verifier struct {
 	issuer     Issuer
 	algorithms []jose.SignatureAlgorithm
 	keys       *reread.File[[]jose.JSONWebKey]
 }
 
-// NewBearer reads the issuer's keys and returns a Bearer for the tokens of the issuer.
-func NewBearer(i Issuer) (*Bearer, error) {
+// New reads the issuer's keys and returns a Verifier of the issuer's tokens.
+func New(i Issuer) (*Verifier, error) {
 	if i.Claim == "" {
 		i.Claim = "sub"
 	}
@@ -78,7 +75,7 @@ func NewBearer(i Issuer) (*Bearer, error) {
 	if i.Now == nil {
 		i.Now = time.Now
 	}
-	b := &Bearer{issuer: i}
+	b := &Verifier{issuer: i}
 	for _, a := range i.Algorithms {
 		if !slices.Contains(algorithms, a) {
 			return nil, fmt.Errorf("tokens cannot be signed with %q: use some of %s", a, strings.Join(algorithms, ", "))
@@ -124,7 +121,7 @@ func parseKeys(text []byte) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-func (b *Bearer) current() []jose.JSONWebKey {
+func (b *Verifier) current() []jose.JSONWebKey {
 	keys, err := b.keys.Current()
 	if err != nil {
 		b.issuer.Log.Error("the issuer's keys cannot be read, the old ones stay", "error", err)
@@ -132,24 +129,17 @@ func (b *Bearer) current() []jose.JSONWebKey {
 	return keys
 }
 
-// A Token contains the verified claims of a token.
-type Token struct {
-	Name        string
-	MultiFactor bool // the claim amr contains mfa (RFC 8176, 2)
-}
-
-// Verify verifies a token. If the token is not accepted, the error is ErrToken, and the
-// log contains the reason.
-func (b *Bearer) Verify(token string) (Token, error) {
+// Verify implements auth.Tokens. If the token is not accepted, the log contains the reason.
+func (b *Verifier) Verify(token string) (auth.Token, error) {
 	t, err := b.verify(token)
 	if err != nil {
 		b.issuer.Log.Info("token refused", "issuer", b.issuer.URL, "error", err)
-		return Token{}, ErrToken
+		return auth.Token{}, auth.ErrToken
 	}
 	return t, nil
 }
 
-func (b *Bearer) verify(token string) (says Token, err error) {
+func (b *Verifier) verify(token string) (says auth.Token, err error) {
 	if len(token) > maxToken {
 		return says, fmt.Errorf("it has %d bytes", len(token))
 	}
@@ -176,14 +166,14 @@ func (b *Bearer) verify(token string) (says Token, err error) {
 	}
 	methods, _ := all["amr"].([]any)
 	says.MultiFactor = slices.Contains(methods, any("mfa"))
-	says.Name, err = prepare("OAUTHBEARER", name)
+	says.Name, err = auth.PrepareName("OAUTHBEARER", name)
 	return says, err
 }
 
 // claims verifies the signature of a token and reads its claims. Only a signature by the key
 // that the token names is valid. If the token names no key, a signature by any of the issuer's
 // keys is valid.
-func (b *Bearer) claims(t *jwt.JSONWebToken, dest ...any) error {
+func (b *Verifier) claims(t *jwt.JSONWebToken, dest ...any) error {
 	h := t.Headers[0] // ParseSigned accepts only compact tokens, which have one header
 	err := errors.New("no key of the issuer fits it")
 	for _, k := range b.current() {
@@ -197,57 +187,12 @@ func (b *Bearer) claims(t *jwt.JSONWebToken, dest ...any) error {
 	return err
 }
 
-// Discovery returns the message that the server sends to a client whose token is refused
-// (RFC 7628, 3.2.2).
-func (b *Bearer) Discovery(status string) []byte {
+// Discovery implements auth.Tokens.
+func (b *Verifier) Discovery(status string) []byte {
 	// Marshal cannot fail, because the struct contains only strings.
 	text, _ := json.Marshal(struct {
 		Status        string `json:"status"`
 		Configuration string `json:"openid-configuration"`
 	}{status, strings.TrimSuffix(b.issuer.URL, "/") + "/.well-known/openid-configuration"})
 	return text
-}
-
-// ParseBearer parses the client's message of the mechanism OAUTHBEARER (RFC 7628, 3.1).
-// The token is empty if the client requests the address at which it can get tokens.
-func ParseBearer(message []byte) (authzID, token string, err error) {
-	const name = "OAUTHBEARER"
-	header, rest, ok := bytes.Cut(message, []byte{1})
-	body, ended := bytes.CutSuffix(rest, []byte{1, 1})
-	flags := strings.Split(string(header), ",")
-	switch {
-	case !ok || !ended && !bytes.Equal(rest, []byte{1}):
-		return "", "", malformed(name, "expected a GS2 header and key=value pairs, each ended by 0x01, and one 0x01 more")
-	case len(flags) != 3 || flags[0] != "n" && flags[0] != "y" || flags[2] != "":
-		return "", "", malformed(name, "its GS2 header is not n,a=AUTHZID, (RFC 5801, 4)")
-	}
-	if authzID, err = saslName(flags[1]); err != nil {
-		return "", "", err
-	}
-	for pair := range bytes.SplitSeq(body, []byte{1}) {
-		key, value, _ := strings.Cut(string(pair), "=")
-		if key != "auth" {
-			continue // ignore host, port, and keys that are not defined yet
-		}
-		scheme, t, _ := strings.Cut(value, " ")
-		if !strings.EqualFold(scheme, "Bearer") && value != "" {
-			return "", "", malformed(name, "its auth is not Bearer TOKEN")
-		}
-		return authzID, strings.TrimSpace(t), nil
-	}
-	return "", "", malformed(name, "it has no auth")
-}
-
-// saslName parses "a=" followed by an authorization identity, in which =2C and =3D are
-// escapes. It returns "" if s is empty.
-func saslName(s string) (string, error) {
-	rest, ok := strings.CutPrefix(s, "a=")
-	if !ok && s != "" {
-		return "", malformed("OAUTHBEARER", "its GS2 header is not n,a=AUTHZID, (RFC 5801, 4)")
-	}
-	plain := strings.NewReplacer("=2C", ",", "=3D", "=").Replace(rest)
-	if strings.Count(rest, "=") != strings.Count(rest, "=2C")+strings.Count(rest, "=3D") {
-		return "", malformed("OAUTHBEARER", "its authzid has = that is not =2C or =3D")
-	}
-	return plain, nil
 }

@@ -1,7 +1,6 @@
-package auth
+package bearer
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/seed-4dac0d86/ldapd/directory/auth"
 )
 
 // now is the current time in these tests.
@@ -92,13 +93,13 @@ func (i *issuer) sign(algorithm jose.SignatureAlgorithm, key any, kid string, cl
 	return token
 }
 
-func (i *issuer) bearer(change func(*Issuer)) *Bearer {
+func (i *issuer) bearer(change func(*Issuer)) *Verifier {
 	i.t.Helper()
 	o := Issuer{URL: "https://issuer.example/", Audience: "ldap", KeysFile: i.file, Now: func() time.Time { return now }}
 	if change != nil {
 		change(&o)
 	}
-	b, err := NewBearer(o)
+	b, err := New(o)
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestTokens(t *testing.T) {
 		{"a control character in the name", map[string]any{"sub": "a\u0007"}, false},
 	} {
 		says, err := b.Verify(i.sign(jose.ES256, i.keys["one"], "one", claims(c.changes)))
-		if (err == nil) != c.ok || c.ok && says.Name != "ann" || !c.ok && !errors.Is(err, ErrToken) {
+		if (err == nil) != c.ok || c.ok && says.Name != "ann" || !c.ok && !errors.Is(err, auth.ErrToken) {
 			t.Errorf("%s: %q, %v", c.name, says.Name, err)
 		}
 	}
@@ -243,29 +244,8 @@ func TestBadIssuers(t *testing.T) {
 		"no algorithm": {URL: "x", Audience: "ldap", KeysFile: i.file, Algorithms: []string{"none"}},
 		"HMAC":         {URL: "x", Audience: "ldap", KeysFile: i.file, Algorithms: []string{"HS256"}},
 	} {
-		if _, err := NewBearer(o); err == nil {
+		if _, err := New(o); err == nil {
 			t.Errorf("%s: accepted", name)
-		}
-	}
-}
-
-func TestParseBearer(t *testing.T) {
-	for _, c := range []struct{ message, authzID, token string }{
-		{"n,a=user@example.com,\x01host=h\x01port=389\x01auth=Bearer abc\x01\x01", "user@example.com", "abc"},
-		{"n,,\x01auth=bearer abc\x01\x01", "", "abc"},
-		{"y,a=dn:cn=3Da=2Co=3Db,\x01auth=Bearer abc\x01\x01", "dn:cn=a,o=b", "abc"},
-		{"n,,\x01auth=\x01\x01", "", ""},
-	} {
-		authzID, token, err := ParseBearer([]byte(c.message))
-		if authzID != c.authzID || token != c.token || err != nil {
-			t.Errorf("%q: %q, %q, %v", c.message, authzID, token, err)
-		}
-	}
-	for _, bad := range []string{"", "\x01", "n,,", "n,,\x01\x01", "n,,\x01auth=Bearer x", "n,,\x01auth=Bearer x\x01", "n,,\x01host=x\x01\x01",
-		"p=tls-unique,,\x01auth=Bearer x\x01\x01", "n,\x01auth=Bearer x\x01\x01", "n,x,\x01auth=Bearer x\x01\x01", "n,a=x=,\x01auth=Bearer x\x01\x01",
-		"n,,x\x01auth=Bearer x\x01\x01", "n,,\x01auth=Basic x\x01\x01"} {
-		if _, token, err := ParseBearer([]byte(bad)); !errors.Is(err, ErrMessage) {
-			t.Errorf("%q: %q, %v", bad, token, err)
 		}
 	}
 }
@@ -275,15 +255,4 @@ func TestDiscovery(t *testing.T) {
 	if got := newIssuer(t).bearer(nil).Discovery("invalid_token"); string(got) != want {
 		t.Errorf("%s", got)
 	}
-}
-
-func FuzzParseBearer(f *testing.F) {
-	f.Add([]byte("n,a=u,\x01auth=Bearer abc\x01\x01"))
-	f.Add([]byte("n,,\x01auth=\x01\x01"))
-	f.Fuzz(func(t *testing.T, message []byte) {
-		_, token, err := ParseBearer(message)
-		if err == nil && !bytes.Contains(message, []byte(token)) {
-			t.Errorf("%q: %q", message, token)
-		}
-	})
 }

@@ -1,19 +1,23 @@
-package monitor
+package scrape_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor"
+	"github.com/seed-4dac0d86/ldapd/ldap/monitor/scrape"
 )
 
 // TestJobs checks the metrics of running jobs, with known and unknown progress, and of jobs
 // that have ended.
 func TestJobs(t *testing.T) {
-	m := New("test")
+	m := monitor.New("test")
+	r := scrape.Registry(m)
 	done := 0.25
 	progress := func() (float64, bool) { return done, done > 0 }
-	begin := func(name string) *Job {
+	begin := func(name string) *monitor.Job {
 		_, x := m.Jobs.Begin(t.Context(), name, "", nil)
 		return x
 	}
@@ -23,7 +27,7 @@ func TestJobs(t *testing.T) {
 	check.End(nil)
 	expect := func(want string) {
 		t.Helper()
-		if err := testutil.GatherAndCompare(m.Registry, strings.NewReader(want), "ldapd_jobs", "ldapd_job_progress_ratio"); err != nil {
+		if err := testutil.GatherAndCompare(r, strings.NewReader(want), "ldapd_jobs", "ldapd_job_progress_ratio"); err != nil {
 			t.Error(err)
 		}
 	}
