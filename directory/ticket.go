@@ -28,7 +28,8 @@ import (
 // may not bind here or has another password since.
 var ErrTicket = errors.New("the ticket is over or no longer valid: bind again")
 
-// A ticket says who is bound. It is sealed with AES-GCM, with a key that is derived from the secret of the store, so that every server of the store can open it, and nobody else.
+// A ticket says who is bound. It is sealed with AES-GCM, with a key that is derived
+// from the secret of the store, so that every server of the store can open it, and nobody else.
 type ticket struct {
 	Entry    string `json:"entry,omitempty"` // entryUUID; "": the administrator
 	Password []byte `json:"password"`        // digest of the stored password
