@@ -14,6 +14,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/columns"
+	"github.com/seed-4dac0d86/ldapd/partition/materialized"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
@@ -320,6 +321,8 @@ func TestColumnsByTurns(t *testing.T) {
 		}
 		return nil
 	}))
+	p.WantsSubordinates.Store(true)
+	must(t, materialized.NewManager(p).Step(ctx)) // counts the entries
 	s := state.Newest(p)
 	defer s.Close()
 	find := func(f string) (by string) {

@@ -132,13 +132,14 @@ func (c *inColumns) scope(ctx context.Context) (n int, most bool) {
 	return int(in), scanShare*in >= all
 }
 
-// examinesMost reports whether the search would examine a large part of the directory without columns.
+// examinesMost reports whether the search would examine a large part of the directory without columns. If
+// nobody keeps the number of entries, every long list counts as a large part.
 func (c *inColumns) examinesMost(ctx context.Context) bool {
 	if plan.ReadsAll(c.f.access) {
 		return true
 	}
 	_, all, known := c.f.count(ctx)
-	return known && c.f.exceeds(ctx, int(all)/scanShare)
+	return !known || c.f.exceeds(ctx, int(all)/scanShare)
 }
 
 // table returns a table that has the columns. If they are asked for again, and build is set, it makes
