@@ -82,6 +82,8 @@ func TestSchemaChanges(t *testing.T) {
 		{"in any order", []string{"add objectClasses ( 2.25.2.2 NAME 'c' AUXILIARY MAY x )", "add attributeTypes ( 2.25.2.1 NAME 'x' SUP name )"}, 0, ""},
 		{"an order number", []string{"add attributeTypes {12}( 2.25.2.1 NAME 'x' SUP name )"}, 0, ""},
 		{"malformed", []string{"add attributeTypes ( 2.25.2.1 NAME x"}, partition.InvalidSyntax, ""},
+		{"an OID with a macro", []string{"add attributeTypes ( root:1 NAME 'x' SUP name )"}, partition.Constraint, "definition of x: nothing defines the macro root"},
+		{"a name with a colon", []string{"add attributeTypes ( 2.25.2.1 NAME 'x:y' SUP name )"}, partition.Constraint, "colon"},
 		{"refers to nothing", []string{"add attributeTypes ( 2.25.2.1 NAME 'x' SUP y )"}, partition.Constraint, "definition of x"},
 		{"is there", []string{"add attributeTypes " + floors}, partition.ValueExists, "floors"},
 		{"taken name", []string{"add attributeTypes ( 2.25.2.1 NAME 'cn' SUP name )"}, partition.ValueExists, "cn"},

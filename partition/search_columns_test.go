@@ -353,6 +353,115 @@ func TestColumnsByTurns(t *testing.T) {
 	}
 }
 
+// withColumns loads people with long values of some types without an index. The function that it returns searches
+// for a filter, and tells by what.
+func withColumns(t *testing.T, size uint64) (s *state.Snapshot, find func(f string) (by string)) {
+	t.Helper()
+	ctx := context.Background()
+	p := open(t)
+	loadSample(t, p, 10)
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		for i := range 500 {
+			lines := []string{"objectClass: inetOrgPerson", "cn: x", "sn: x"}
+			for _, a := range []string{"description", "title", "street", "displayName"} {
+				lines = append(lines, fmt.Sprintf("%s: %s%d", a, strings.Repeat("x", 300), i))
+			}
+			if _, err := tx.Add(ctx, name(fmt.Sprintf("uid=o%d,ou=people,%s", i, domain)), attrs(lines...), false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	s = state.Newest(p)
+	t.Cleanup(s.Close)
+	s.Catalog.Cache.Columns = columns.NewCache(size)
+	return s, func(f string) (by string) {
+		q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema()), Cost: new(search.Cost)}
+		for _, err := range search.Search(ctx, s, q) {
+			must(t, err)
+		}
+		for _, u := range q.Cost.Indexes {
+			by += u.Kind
+		}
+		return by
+	}
+}
+
+// TestColumnsTooLarge checks that columns of several types which do not fit together are still built for each alone, but
+// not one for each search when searches for them come by turns, nor when they do not fit beside those that are kept.
+func TestColumnsTooLarge(t *testing.T) {
+	t.Parallel()
+	const one = 500*(300+4+12) + 20*600 // octets of a table of one column
+	s, find := withColumns(t, one*3/2)
+	for range 3 {
+		if by := find("(&(description=*1*)(title=*1*)(street=*1*))"); by != "" {
+			t.Errorf("three columns in a cache for one: by %q", by)
+		}
+	}
+	served := 0
+	for range 200 {
+		if find("(title=*1*)") == "column" {
+			served++
+		}
+	}
+	if served < 100 {
+		t.Errorf("columns that do not fit together: %d of 200 searches for one of them were served", served)
+	}
+	for what, size := range map[string]uint64{"each is dropped for the next": one * 3 / 2, "one beside a smaller one": one * 5 / 2} {
+		s.Catalog.Cache.Columns = columns.NewCache(size)
+		built := 0
+		for range 100 {
+			for _, f := range []string{"(description=*1*)", "(title=*1*)", "(street=*1*)", "(displayName=*1*)"} {
+				_, before, _ := s.Catalog.Cache.Columns.Counts()
+				by := find(f)
+				if _, now, _ := s.Catalog.Cache.Columns.Counts(); now > before && by == "column" {
+					built++
+				}
+			}
+		}
+		if built < 2 || built > 20 {
+			t.Errorf("%s: %d of 400 searches built a table", what, built)
+		}
+	}
+}
+
+// TestColumnsMade checks that nothing is made of a table that turns out not to fit.
+func TestColumnsMade(t *testing.T) {
+	s, _ := withColumns(t, 1)
+	at := []*schema.AttributeType{s.Schema().Attribute("description")}
+	c := columns.NewCache(100_000)
+	b := c.NewBuilder(s.At, at)
+	for row, err := range s.Reader.Scan(t.Context(), s.Partition.Tree, table.Range{}, b.Select()) {
+		must(t, err)
+		if !b.Add(row) {
+			t.Fatal("a table that is twice as large as the cache was not read")
+		}
+	}
+	if n := testing.AllocsPerRun(1, func() { c.Built(b, at) }); n > 2 {
+		t.Errorf("a table that does not fit was made in %v allocations", n)
+	}
+}
+
+// TestColumnsEnd checks that a search through columns ends with its context, because a filter may have very many tests.
+func TestColumnsEnd(t *testing.T) {
+	t.Parallel()
+	s, find := withColumns(t, 1<<20)
+	for range 3 {
+		find("(title=*1*)")
+	}
+	if by := find("(title=*1*)"); by != "column" {
+		t.Fatalf("by %q", by)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var err error
+	for _, err = range search.Search(ctx, s, partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse("(|(title=*y1)(title=*y2))"), s.Schema())}) {
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of its context, the search returned %v", err)
+	}
+}
+
 // A trap is a store on which scans of the whole tree panic while it is set.
 type trap struct {
 	*tabletest.BatchMem

@@ -42,6 +42,29 @@ func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
 	return next, nil
 }
 
+// CheckNew returns an error if d must not be added to a schema although a schema that has d already can be read.
+func CheckNew(d Definition) error {
+	parsed, err := d.parse()
+	if err != nil {
+		return err
+	}
+	return parsed.colons()
+}
+
+// The method "colons" returns an error if the OID or a name has a colon, which ends these in LDIF and in the columns of values. In an
+// OID it is left of a macro that the file does not define.
+func (d *definition) colons() error {
+	if macro, _, has := strings.Cut(d.oid, ":"); has {
+		return d.fail("nothing defines the macro %s of its OID %s; a line before it in a schema file does: objectIdentifier %s OID", macro, d.oid, macro)
+	}
+	for _, name := range d.names {
+		if strings.Contains(name, ":") {
+			return d.fail("there is a colon in the name %q", name)
+		}
+	}
+	return nil
+}
+
 // Has reports whether the schema has a definition with the same meaning as d.
 func (s *Schema) Has(d Definition) bool {
 	parsed, err := d.parse()

@@ -270,6 +270,9 @@ func (m *merger) counterpart(d *definition) *definition {
 func builtIn(d *definition) bool { return Core().definition(d.element, d.oid) != nil }
 
 func (m *merger) add(d *definition) error {
+	if err := d.colons(); err != nil {
+		return err
+	}
 	if d.element == attributeTypes {
 		m.dropRules(d)
 	}

@@ -106,6 +106,7 @@ func TestMergeConflicts(t *testing.T) {
 		{"another kind", []string{"objectclass ( 2.25.1 NAME 'a' )", "objectclass ( 2.25.1 NAME 'a' AUXILIARY )"}, []string{"f:2: definition of a: its kind or its superclasses"}},
 		{"another superclass", []string{"objectclass ( 2.25.1 NAME 'a' )", "objectclass ( 2.25.1 NAME 'a' SUP person )"}, []string{"f:2: definition of a: its kind or its superclasses"}},
 		{"a name of one with another OID", []string{"attributetype ( 2.25.1 NAME 'a' SUP name )", "attributetype ( 2.25.2 NAME 'A' SUP name )"}, []string{`f:2: definition of A: the name "A" is that of 2.25.1 already (f:1)`}},
+		{"a macro that nothing defines", []string{"attributetype ( root:1 NAME 'a' SUP name )", "attributetype ( 2.25.2 NAME 'b:c' SUP name )"}, []string{`f:1: definition of a: nothing defines the macro root of its OID root:1`, `f:2: definition of b:c: there is a colon in the name "b:c"`}},
 		{"names of two", []string{"attributetype ( 2.25.1 NAME 'a' SUP name )", "attributetype ( 2.25.2 NAME ( 'cn' 'a' ) SUP name )"}, []string{`the name "a" is that of 2.25.1 already`}},
 		{"a name that another built-in has", []string{"attributetype ( 2.5.4.7 NAME ( 'l' 'st' ) SUP name )"}, []string{`definition of l: the name "st" is that of 2.5.4.8 already`}},
 		{"all that is wrong, at once", []string{"attributetype ( 2.25.1 NAM 'a' )", "attributetype ( 2.25.2 NAME 'b' )", "attributetype ( 2.25.3 NAM 'c' )"}, []string{"f:1: definition of 2.25.1", "f:3: definition of 2.25.3"}},

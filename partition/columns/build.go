@@ -32,6 +32,8 @@ type values struct {
 	keys   []byte
 	all    []value
 	unsure []uint32 // rows
+
+	distinct, octets int // keys and their length, after measure
 }
 
 type value struct{ from, to, row uint32 }
@@ -84,8 +86,15 @@ func (b *Builder) Add(row table.Row) bool {
 	return !b.full
 }
 
-// table returns the table of all rows.
+// table returns the table of all rows, or nil if it would be larger than the cache. That is known before any of it is made.
 func (b *Builder) table() *Table {
+	size := sizeOfEntry * len(b.ids)
+	for i := range b.made {
+		size += b.made[i].measure()
+	}
+	if uint64(size) > b.most {
+		return nil
+	}
 	slices.SortFunc(b.ids, func(x, y node) int { return x.id.Compare(y.id) })
 	t := &Table{asOf: b.asOf, upTo: b.asOf, columns: map[*schema.AttributeType]*column{}}
 	t.ids, t.parent = make([]entry.ID, len(b.ids)), make([]uint32, len(b.ids))
@@ -100,6 +109,9 @@ func (b *Builder) table() *Table {
 		}
 		t.ids[i], t.parent[i], number[n.row] = n.id, p, uint32(i)
 	}
+	if uint64(size+16*len(t.parents)) > b.most {
+		return nil
+	}
 	for i, at := range b.types {
 		t.columns[at] = b.made[i].column(number)
 		b.made[i] = values{}
@@ -107,12 +119,26 @@ func (b *Builder) table() *Table {
 	return t
 }
 
-// column returns the column of the values. number has the numbers of rows.
+// measure sorts the values, and returns how many octets their column takes.
+func (v *values) measure() int {
+	key := func(x value) []byte { return v.keys[x.from:x.to] }
+	slices.SortFunc(v.all, func(x, y value) int { return bytes.Compare(key(x), key(y)) })
+	v.distinct, v.octets = 0, 0
+	for i, x := range v.all {
+		if i == 0 || !bytes.Equal(key(v.all[i-1]), key(x)) {
+			v.distinct++
+			v.octets += len(key(x))
+		}
+	}
+	return v.octets + 4*(2*v.distinct+1+len(v.all)+len(v.unsure))
+}
+
+// column returns the column of the values, after measure. number has the numbers of rows.
 func (v *values) column(number []uint32) *column {
-	slices.SortFunc(v.all, func(x, y value) int {
-		return bytes.Compare(v.keys[x.from:x.to], v.keys[y.from:y.to])
-	})
-	c := &column{numbers: make([]uint32, len(v.all))}
+	c := &column{
+		keys: make([]byte, 0, v.octets), ends: make([]uint32, 0, v.distinct), first: make([]uint32, 0, v.distinct+1),
+		numbers: make([]uint32, len(v.all)), unsure: make([]uint32, len(v.unsure)),
+	}
 	for i, x := range v.all {
 		key := v.keys[x.from:x.to]
 		if n := len(c.ends); n == 0 || !bytes.Equal(c.key(n-1), key) {
@@ -123,9 +149,8 @@ func (v *values) column(number []uint32) *column {
 		c.numbers[i] = number[x.row]
 	}
 	c.first = append(c.first, uint32(len(v.all)))
-	for _, row := range v.unsure {
-		c.unsure = append(c.unsure, number[row])
+	for i, row := range v.unsure {
+		c.unsure[i] = number[row]
 	}
-	c.keys, c.ends, c.first = slices.Clip(c.keys), slices.Clip(c.ends), slices.Clip(c.first)
 	return c
 }

@@ -11,6 +11,7 @@ package columns
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -53,8 +54,10 @@ func NewCache(most uint64) *Cache {
 const tooLarge = -1 << 30
 
 // A column is worth a scan that builds it when it is asked for the second time. A scan that failed, perhaps
-// because it took longer than the client's time limit, is tried again after so many searches. A table that
-// many commits have made old is worth another one at once if it has served so many searches.
+// because it took longer than the client's time limit or its columns do not fit together, is tried again after so many
+// searches, and a column that a new table did not keep is built again after as many. So searches for columns that the cache
+// cannot keep together do not each build a table. A table that many commits have made old is worth another one at once
+// if it has served so many searches.
 const (
 	askedAgain   = 2
 	failedAgain  = 64
@@ -108,6 +111,7 @@ func (c *Cache) withUsed(types []*schema.AttributeType) []*schema.AttributeType 
 		}
 		if size > c.most/2 || c.built-c.used[at].built >= keptTables {
 			delete(c.used, at)
+			c.asked[at] = askedAgain - failedAgain
 			continue
 		}
 		types = append(types, at)
@@ -157,7 +161,7 @@ func merge(a, b []entry.ID) []entry.ID {
 }
 
 // Built ends what Get has asked for. A nil builder means that the columns were not built. If the
-// table does not fit, Built keeps none, and the columns of types are never asked for again.
+// table does not fit, Built keeps none, and a column that did not fit alone is never asked for again.
 func (c *Cache) Built(b *Builder, types []*schema.AttributeType) {
 	var t *Table
 	defer func() {
@@ -174,17 +178,16 @@ func (c *Cache) Built(b *Builder, types []*schema.AttributeType) {
 // keep keeps a table, or notes why there is none.
 func (c *Cache) keep(b *Builder, t *Table, types []*schema.AttributeType) {
 	switch {
-	case b == nil:
-		for _, at := range types {
-			c.asked[at] = askedAgain - failedAgain
+	case t == nil:
+		again := askedAgain - failedAgain
+		if b != nil {
+			clear(c.used) // the next table has only what a search asks for
+			if len(b.types) == 1 {
+				again = tooLarge
+			}
 		}
-	case t == nil || t.Size() > c.most:
-		if len(b.types) > len(types) { // the next table has only what a search asks for
-			clear(c.used)
-			return
-		}
 		for _, at := range types {
-			c.asked[at] = tooLarge
+			c.asked[at] = again
 		}
 	default:
 		c.table, c.served = t, 0
@@ -235,8 +238,11 @@ func (t *Table) Size() (n uint64) {
 	for _, c := range t.columns {
 		n += c.size()
 	}
-	return n + uint64(20*len(t.ids)+16*(len(t.parents)+len(t.touched)))
+	return n + uint64(sizeOfEntry*len(t.ids)+16*(len(t.parents)+len(t.touched)))
 }
+
+// sizeOfEntry is the size of an entry's id and of the place of its parent.
+const sizeOfEntry = 20
 
 func (t *Table) has(types []*schema.AttributeType) bool {
 	for _, at := range types {
@@ -282,10 +288,10 @@ func (f *Found) Len() int { return f.n + len(f.table.touched) }
 // Exact reports whether the entries that were not touched need no test.
 func (f *Found) Exact() bool { return f.exact }
 
-// Find returns the entries that may match a filter, or nil if the columns exclude none.
-func (t *Table) Find(f filter.Resolved) *Found {
-	s, exact := t.match(f)
-	if s == nil {
+// Find returns the entries that may match a filter. It returns nil if the columns exclude none, or the context has ended.
+func (t *Table) Find(ctx context.Context, f filter.Resolved) *Found {
+	s, exact := t.match(ctx, f)
+	if s == nil || ctx.Err() != nil {
 		return nil
 	}
 	return &Found{t, s, exact, s.len()}

@@ -2,6 +2,7 @@ package columns
 
 import (
 	"bytes"
+	"context"
 	"iter"
 	"math/bits"
 	"slices"
@@ -47,16 +48,19 @@ func (s set) from(n int) iter.Seq[int] {
 
 // match returns the entries that may match a filter, and whether all of them match. A nil set
 // means all entries.
-func (t *Table) match(f filter.Resolved) (s set, exact bool) {
+func (t *Table) match(ctx context.Context, f filter.Resolved) (s set, exact bool) {
 	switch f := f.(type) {
 	case filter.Const:
 		if f != filter.Const(filter.True) {
 			return t.newSet(), true
 		}
 	case *filter.Test:
+		if ctx.Err() != nil { // a filter may have thousands of tests
+			return nil, false
+		}
 		return t.test(f)
 	case *filter.NotNode:
-		s, exact = t.match(f.Part)
+		s, exact = t.match(ctx, f.Part)
 		if s == nil || !exact {
 			return nil, false
 		}
@@ -70,7 +74,7 @@ func (t *Table) match(f filter.Resolved) (s set, exact bool) {
 	case *filter.AndNode:
 		exact = true
 		for _, p := range f.Parts {
-			m, e := t.match(p)
+			m, e := t.match(ctx, p)
 			exact = exact && e
 			if s == nil {
 				s = m
@@ -84,7 +88,7 @@ func (t *Table) match(f filter.Resolved) (s set, exact bool) {
 	case *filter.OrNode:
 		s, exact = t.newSet(), true
 		for _, p := range f.Parts {
-			m, e := t.match(p)
+			m, e := t.match(ctx, p)
 			if m == nil {
 				return nil, false
 			}

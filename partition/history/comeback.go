@@ -44,14 +44,9 @@ func (b *bringing) returnings(ctx context.Context, done *Restored) error {
 
 func (b *bringing) returning(ctx context.Context, rec *Record, done *Restored) (*returning, error) {
 	r := &returning{id: rec.ID, name: rec.Name}
-	d, err := b.tx.DeletionOf(ctx, r.id)
+	d, err := b.deletion(ctx, r)
 	if err != nil {
 		return nil, err
-	}
-	if d != nil && d.Shown > b.p.DB.Horizon() {
-		if r.before, err = b.before(ctx, d.Shown); err != nil {
-			return nil, err
-		}
 	}
 	known := d != nil && d.Known
 	if known {
@@ -70,6 +65,28 @@ func (b *bringing) returning(ctx context.Context, rec *Record, done *Restored) (
 		done.Lost = append(done.Lost, rec.Name)
 	}
 	return r, nil
+}
+
+// deletion returns the last deletion of an entry that was there before, and sets r.before if that state is kept. A commit may
+// also have deleted an entry that it had added.
+func (b *bringing) deletion(ctx context.Context, r *returning) (*write.Deletion, error) {
+	for s := &b.tx.Snapshot; ; {
+		d, err := write.DeletionOf(ctx, s, r.id)
+		if d == nil || err != nil || d.Shown <= b.p.DB.Horizon() {
+			return d, err
+		}
+		if s, err = b.before(ctx, d.Shown); err != nil {
+			return nil, err
+		}
+		node, err := changestream.Node(ctx, s, r.id)
+		if err != nil {
+			return nil, err
+		}
+		if node != nil {
+			r.before = s
+			return d, nil
+		}
+	}
 }
 
 // before returns the state before a revision.

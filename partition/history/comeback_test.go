@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
@@ -133,6 +134,20 @@ func TestComeBack(t *testing.T) {
 			must(t, err)
 			run(t, p, changePassword+"\n"+deleteA)
 		}, "uid=a,ou=people,dc=example,dc=com", "second of a"},
+		"added and deleted in one commit": {func(t testing.TB, p *partition.Partition) {
+			at, err := now(t, p).Find(ctx, name(t, "uid=a,ou=people,dc=example,dc=com"))
+			must(t, err)
+			run(t, p, deleteA)
+			_, err = write.Update(ctx, p, partition.By{}, func(tx *partition.Tx) error {
+				as := []op.PartialAttribute{{Description: "objectClass", Values: [][]byte{[]byte("account")}},
+					{Description: "entryUUID", Values: [][]byte{[]byte(at.ID.String())}}}
+				if _, err := tx.Add(ctx, name(t, "uid=z,dc=example,dc=com"), as, true); err != nil {
+					return err
+				}
+				return tx.Delete(ctx, name(t, "uid=z,dc=example,dc=com"))
+			})
+			must(t, err)
+		}, "uid=a,ou=people,dc=example,dc=com", "first of a"},
 	} {
 		for kind, store := range stores {
 			if kind == "shared" && what != "tree" && what != "branch" {

@@ -126,6 +126,11 @@ func ChangeSchema(ctx context.Context, tx *write.Tx, add, remove []schema.Defini
 
 // nextCatalog returns the catalog of the schema after a change.
 func nextCatalog(tx *write.Tx, add, remove []schema.Definition) (*catalog.Catalog, error) {
+	for _, d := range add {
+		if err := schema.CheckNew(d); err != nil && !tx.Catalog.Schema.Has(d) {
+			return nil, wrongDefinition(err)
+		}
+	}
 	s, err := tx.Catalog.Schema.Change(add, remove)
 	if err != nil {
 		return nil, wrongDefinition(err)

@@ -86,7 +86,7 @@ func (c *inColumns) find(ctx context.Context, goesOn bool) bool {
 	if t == nil || f.q.Most > 0 && t.Len() > f.q.Most {
 		return false
 	}
-	c.Found = t.Find(f.q.Filter)
+	c.Found = t.Find(ctx, f.q.Filter)
 	if c.Found == nil {
 		return false
 	}

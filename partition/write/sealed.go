@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -209,21 +210,21 @@ type Deletion struct {
 	Known   bool
 }
 
-// DeletionOf returns the last deletion of an entry that tx shows. It returns nil if nothing is known
+// DeletionOf returns the last deletion of an entry that s shows. It returns nil if nothing is known
 // of a deletion: the entry was never deleted, or the history of the deletion has been collected.
-func (tx *Tx) DeletionOf(ctx context.Context, id entry.ID) (*Deletion, error) {
-	last, err := tx.Deleted(ctx, id)
+func DeletionOf(ctx context.Context, s *state.Snapshot, id entry.ID) (*Deletion, error) {
+	last, err := s.Deleted(ctx, id)
 	if last == 0 || err != nil {
 		return nil, err
 	}
-	rec, err := tx.Partition.DB.Record(ctx, last)
+	rec, err := s.Partition.DB.Record(ctx, last)
 	if err != nil {
 		return nil, err
 	}
-	d := &Deletion{Shown: tx.At.ShownBy(last)}
+	d := &Deletion{Shown: s.At.ShownBy(last)}
 	if m := ParseMessage(rec.Message); m.Sealed != nil {
 		d.Known = true
-		d.Secrets, err = m.Sealed.Open(ctx, tx.Catalog, tx.Partition, id)
+		d.Secrets, err = m.Sealed.Open(ctx, s.Catalog, s.Partition, id)
 	}
 	if errors.Is(err, table.ErrCorrupt) {
 		d.Known, err = false, nil
