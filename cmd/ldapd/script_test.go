@@ -95,16 +95,17 @@ func freePortCommand(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], port)
 }
 
-// waitForCommand waits until a server listens on a Unix socket.
+// waitForCommand waits until a server answers on a Unix socket: it listens before it opens its store.
 func waitForCommand(ts *testscript.TestScript, neg bool, args []string) {
 	for range 500 {
-		if c, err := net.Dial("unix", ts.MkAbs(args[0])); err == nil {
-			c.Close()
+		_, err := ldapDo("ldapi://"+ts.MkAbs(args[0]), "", "", "whoami", nil)
+		var e *ldap.Error
+		if err == nil || errors.As(err, &e) && e.ResultCode < ldap.ErrorNetwork {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	ts.Fatalf("nothing listens on %s", args[0])
+	ts.Fatalf("nothing answers on %s", args[0])
 }
 
 // waitBindCommand waits until a bind succeeds: waitbind SOCKET DN PASSWORD.
