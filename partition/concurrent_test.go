@@ -58,6 +58,22 @@ func expected(t *testing.T, err error, problems ...partition.Problem) bool {
 	return err == nil
 }
 
+// changeMembers adds and removes members of a group that only writer i changes, of which there are n. It returns those
+// that the group then has.
+func changeMembers(t *testing.T, p *partition.Partition, group string, i, n int, r *rand.Rand) (members []string) {
+	for range 30 {
+		v := fmt.Sprintf("cn=%d-%d", i, r.IntN(n))
+		kind, at := op.ModAdd, slices.Index(members, v)
+		if at >= 0 {
+			kind, members = op.ModDelete, slices.Delete(members, at, at+1)
+		} else {
+			members = append(members, v)
+		}
+		expected(t, modify(t, p, group, change(kind, "member", []byte(v))))
+	}
+	return members
+}
+
 // TestMembersTogether runs writers that each add and remove their own members and also
 // add one common member. No update may be lost, and the common member must be added once.
 func TestMembersTogether(t *testing.T) {
@@ -68,26 +84,13 @@ func TestMembersTogether(t *testing.T) {
 		want := []string{"cn=first", "cn=common"}
 		var mu sync.Mutex
 		together(8, func(i int, r *rand.Rand) {
-			mine := map[string]bool{}
-			for range 30 {
-				v := fmt.Sprintf("cn=%d-%d", i, r.IntN(25))
-				kind := op.ModAdd
-				if mine[v] {
-					kind = op.ModDelete
-				}
-				expected(t, modify(t, p, group, change(kind, "member", []byte(v))))
-				mine[v] = !mine[v]
-			}
+			mine := changeMembers(t, p, group, i, 25, r)
 			if expected(t, modify(t, p, group, change(op.ModAdd, "member", []byte("cn=Common"))), partition.ValueExists) {
 				common.Add(1)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for v, in := range mine {
-				if in {
-					want = append(want, v)
-				}
-			}
+			want = append(want, mine...)
 		})
 		if n := common.Load(); n != 1 {
 			t.Errorf("the common member was added %d times", n)
@@ -131,23 +134,10 @@ func TestMembersOfReplacedEntry(t *testing.T) {
 				}
 				return
 			}
-			mine := map[string]bool{}
-			for range 30 {
-				v := fmt.Sprintf("cn=%d-%d", i, r.IntN(5))
-				kind := op.ModAdd
-				if mine[v] {
-					kind = op.ModDelete
-				}
-				expected(t, modify(t, p, group, change(kind, "member", []byte(v))))
-				mine[v] = !mine[v]
-			}
+			mine := changeMembers(t, p, group, i, 5, r)
 			mu.Lock()
 			defer mu.Unlock()
-			for v, in := range mine {
-				if in {
-					want = append(want, v)
-				}
-			}
+			want = append(want, mine...)
 		})
 		wantMembers(t, p, group, want)
 		wantSound(t, p)

@@ -306,6 +306,20 @@ func TestColumnsBounds(t *testing.T) {
 	}
 }
 
+// finder returns a function that searches a state for a filter, and tells by what.
+func finder(t *testing.T, s *state.Snapshot) func(f string) (by string) {
+	return func(f string) (by string) {
+		q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema()), Cost: new(search.Cost)}
+		for _, err := range search.Search(context.Background(), s, q) {
+			must(t, err)
+		}
+		for _, u := range q.Cost.Indexes {
+			by += u.Kind
+		}
+		return by
+	}
+}
+
 // TestColumnsByTurns checks that searches for several types by turns build few tables, and that none is built for
 // a search that an index makes short.
 func TestColumnsByTurns(t *testing.T) {
@@ -325,16 +339,7 @@ func TestColumnsByTurns(t *testing.T) {
 	must(t, materialized.NewManager(p).Step(ctx)) // counts the entries
 	s := state.Newest(p)
 	defer s.Close()
-	find := func(f string) (by string) {
-		q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema()), Cost: new(search.Cost)}
-		for _, err := range search.Search(ctx, s, q) {
-			must(t, err)
-		}
-		for _, u := range q.Cost.Indexes {
-			by += u.Kind
-		}
-		return by
-	}
+	find := finder(t, s)
 	for range 5 {
 		if by := find("(&(sn=Other)(description=*x*))"); by != "value" {
 			t.Errorf("a list of 300 of 2,300 entries: by %q", by)
@@ -353,8 +358,7 @@ func TestColumnsByTurns(t *testing.T) {
 	}
 }
 
-// withColumns loads people with long values of some types without an index. The function that it returns searches
-// for a filter, and tells by what.
+// withColumns loads people with long values of some types without an index.
 func withColumns(t *testing.T, size uint64) (s *state.Snapshot, find func(f string) (by string)) {
 	t.Helper()
 	ctx := context.Background()
@@ -375,16 +379,7 @@ func withColumns(t *testing.T, size uint64) (s *state.Snapshot, find func(f stri
 	s = state.Newest(p)
 	t.Cleanup(s.Close)
 	s.Catalog.Cache.Columns = columns.NewCache(size)
-	return s, func(f string) (by string) {
-		q := partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Schema()), Cost: new(search.Cost)}
-		for _, err := range search.Search(ctx, s, q) {
-			must(t, err)
-		}
-		for _, u := range q.Cost.Indexes {
-			by += u.Kind
-		}
-		return by
-	}
+	return s, finder(t, s)
 }
 
 // TestColumnsTooLarge checks that columns of several types which do not fit together are still built for each alone, but

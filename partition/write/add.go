@@ -442,7 +442,7 @@ func (st *stamper) StampNew(e *NewEntry) {
 
 // Write writes the rows of the entry in master, in the tree and in the indexes.
 func (e *NewEntry) Write(p *catalog.Partition, c *catalog.Catalog, w writer, parent entry.ID, rdn dn.Norm) {
-	ch := newEntry(p, c, w, e.ID, parent, rdn)
+	ch := newCreation(p, c, w, e.ID, parent, rdn)
 	node := master.Node{Parent: parent, UpRDN: e.upRDN, NormRDN: rdn, Order: entry.OrderOf(e.described)}
 	if parent == catalog.Root {
 		node.UpRDN = e.Name.String()

@@ -38,8 +38,8 @@ type change struct {
 	tree    table.Mutation
 }
 
-// newEntry returns the change that makes an entry.
-func newEntry(p *catalog.Partition, c *catalog.Catalog, w writer, id, parent entry.ID, rdn dn.Norm) *change {
+// newCreation returns the change that makes an entry.
+func newCreation(p *catalog.Partition, c *catalog.Catalog, w writer, id, parent entry.ID, rdn dn.Norm) *change {
 	return &change{
 		p: p, catalog: c, w: w, id: id, parent: parent,
 		master: table.Mutation{Row: master.Row(id)},
@@ -49,7 +49,7 @@ func newEntry(p *catalog.Partition, c *catalog.Catalog, w writer, id, parent ent
 
 // newChange returns a change of an entry that exists.
 func newChange(tx *Tx, id, parent entry.ID, rdn dn.Norm) *change {
-	c := newEntry(tx.Partition, tx.Catalog, tx, id, parent, rdn)
+	c := newCreation(tx.Partition, tx.Catalog, tx, id, parent, rdn)
 	c.tx = tx
 	return c
 }
