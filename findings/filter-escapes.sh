@@ -75,12 +75,7 @@ printf '%s\n' 'dn: dc=example' 'objectClass: dcObject' 'objectClass: organizatio
 	'dn: cn=carl,dc=example' 'objectClass: person' 'cn: carl' 'sn: x' 'description: 1' 'userPassword: secret' '' \
 	'dn: cn=a(b),dc=example' 'objectClass: person' 'cn: a(b)' 'sn: Lučić' 'description: 2' 'userPassword: secret' '' \
 	'dn: cn=staff,dc=example' 'objectClass: groupOfNames' 'cn: staff' 'member: cn=carl,dc=example' 'member: cn=a(b),dc=example' > x.ldif
-slapadd -f slapd.conf -l x.ldif 2> slapd.log
-slapd -f slapd.conf -h ldap://127.0.0.1 -d 0 2>> slapd.log &
-for try in $(seq 100); do
-	ldapwhoami -x -H ldap://127.0.0.1 > whoami 2>&1 && break
-	sleep 0.1
-done
+"$1/slapd"
 while read -r f; do
 	printf 'ldapsearch %s %s\n' "$f" "$(ldapsearch -x -H ldap://127.0.0.1 -b dc=example -LLL "$f" 1.1 | grep -c ^dn:)"
 done < filters
@@ -90,7 +85,7 @@ node ldapjs.js
 node ldapauth.js
 ruby net.rb
 S
-unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh > seen
+unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh "$here" > seen
 py/bin/python >> seen <<'P'
 from ldaptor.ldapfilter import parseFilter
 for line in open("filters"):

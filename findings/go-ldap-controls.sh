@@ -110,16 +110,11 @@ printf '%s\n' 'dn: dc=example' 'objectClass: dcObject' 'objectClass: organizatio
 	'dn: cn=ann,dc=example' 'objectClass: person' 'cn: ann' 'sn: a' '' 'dn: cn=bob,dc=example' 'objectClass: person' 'cn: bob' 'sn: x' '' \
 	'dn: ou=there,dc=example' 'objectClass: referral' 'objectClass: extensibleObject' 'ou: there' \
 	'ref: ldap://one.example/ou=people' 'ref: ldap://two.example/ou=people' > x.ldif
-slapadd -f slapd.conf -l x.ldif 2> slapd.log
-slapd -f slapd.conf -h ldap://127.0.0.1 -d 0 2>> slapd.log &
-for try in $(seq 100); do
-	ldapwhoami -x -H ldap://127.0.0.1 > whoami 2>&1 && break
-	sleep 0.1
-done
+"$1/slapd"
 ldapsearch -x -LLL -H ldap://127.0.0.1 -b dc=example -s sub '(ou=there)' 1.1 | sed -n 's/^# ref/ldapsearch /p'
 timeout 60 ./finding
 S
-unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh > seen
+unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh "$here" > seen
 cat seen
 cat > expected <<'X'
 ldapsearch ldap://one.example/ou=people??sub

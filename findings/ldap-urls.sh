@@ -121,15 +121,10 @@ printf '%s\n' 'dn: dc=example' 'objectClass: dcObject' 'objectClass: organizatio
 	'dn: ou=a b,dc=example' 'objectClass: organizationalUnit' 'ou: a b' '' \
 	'dn: ou=bare,dc=example' 'objectClass: referral' 'objectClass: extensibleObject' 'ref: ldap://127.0.0.1/dc=example' '' \
 	'dn: ou=space,dc=example' 'objectClass: referral' 'objectClass: extensibleObject' 'ref: ldap://127.0.0.1/ou=a%20b,dc=example' > x.ldif
-slapadd -f slapd.conf -l x.ldif 2> slapd.log
-slapd -f slapd.conf -h ldap://127.0.0.1 -d 0 2>> slapd.log &
-for try in $(seq 100); do
-	ldapwhoami -x -H ldap://127.0.0.1 > whoami 2>&1 && break
-	sleep 0.1
-done
+"$1/slapd"
 java -cp 'jars/*' Follow.java 2> java.log || cat java.log
 S
-unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh >> seen
+unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh "$here" >> seen
 cat seen
 cat > expected <<'X'
 ldap://h/o=University%20of%20Michigan,c=US?postalAddress

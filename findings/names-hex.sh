@@ -62,19 +62,14 @@ mount -t overlay none -o "lowerdir=$PWD/root/usr:/usr" /usr
 mkdir db
 printf '%s\n' "include $PWD/root/etc/ldap/schema/core.schema" 'database ldif' 'suffix o=x' "directory $PWD/db" > slapd.conf
 printf '%s\n' 'dn: o=x' 'objectClass: organization' 'o: x' '' 'dn: cn=Ann,o=x' 'objectClass: person' 'cn: Ann' 'sn: Lee' > x.ldif
-slapadd -f slapd.conf -l x.ldif 2> slapd.log
-slapd -f slapd.conf -h ldap://127.0.0.1 -d 0 2>> slapd.log &
-for try in $(seq 100); do
-	ldapwhoami -x -H ldap://127.0.0.1 > whoami 2>&1 && break
-	sleep 0.1
-done
+"$1/slapd"
 for name in cn=Ann,o=x cn=#0c03416e6e,o=x; do
 	code=0
 	ldapsearch -x -H ldap://127.0.0.1 -b "$name" -s base > found 2>&1 || code=$?
 	echo "slapd $name $code"
 done
 S
-unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh >> seen
+unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh "$here" >> seen
 cat -v seen | tee printable
 cat > expected <<'X'
 Java 1.2.840.113549.1.9.1=#1610616e6e406d61696c2e6578616d706c65,O=x

@@ -76,15 +76,10 @@ mkdir db
 s=$PWD/root/etc/ldap/schema
 printf '%s\n' "include $s/core.schema" "include $s/cosine.schema" 'database ldif' 'suffix dc=example' "directory $PWD/db" \
 	'rootdn cn=admin,dc=example' 'rootpw secret' > slapd.conf
-slapadd -f slapd.conf -l x.ldif 2> slapd.log
-slapd -f slapd.conf -h ldap://127.0.0.1 -d 0 2>> slapd.log &
-for try in $(seq 100); do
-	ldapwhoami -x -H ldap://127.0.0.1 > whoami 2>&1 && break
-	sleep 0.1
-done
+"$1/slapd"
 java -cp 'jars/*' Match.java 2> java.log || cat java.log
 S
-unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh > seen
+unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh "$here" > seen
 cat seen
 cat > expected <<'X'
 case, two spaces: slapd true, UnboundID true, OpenDJ true, Apache true

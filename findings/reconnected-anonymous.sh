@@ -103,16 +103,11 @@ printf '%s\n' "include $PWD/root/etc/ldap/schema/core.schema" 'idletimeout 1' 'd
 	'access to * by * read' > slapd.conf
 printf '%s\n' 'dn: dc=example' 'objectClass: dcObject' 'objectClass: organization' 'o: x' 'dc: example' '' \
 	'dn: cn=ann,dc=example' 'objectClass: person' 'cn: ann' 'sn: x' 'userPassword: secret' > x.ldif
-slapadd -f slapd.conf -l x.ldif 2> slapd.log
-slapd -f slapd.conf -h ldap://127.0.0.1 -d 0 2>> slapd.log &
-for try in $(seq 100); do
-	ldapwhoami -x -H ldap://127.0.0.1 > whoami 2>&1 && break
-	sleep 0.1
-done
+"$1/slapd"
 java -cp 'jars/*' Search.java 2> java.log || cat java.log
 NODE_NO_WARNINGS=1 node search.js
 S
-unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh > seen
+unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh "$here" > seen
 cat seen
 cat > expected <<'X'
 Apache 1

@@ -75,12 +75,7 @@ printf '%s\n' "include $PWD/root/etc/ldap/schema/core.schema" 'sasl-auxprops sla
 printf '%s\n' 'dn: dc=example' 'objectClass: dcObject' 'objectClass: organization' 'o: x' 'dc: example' '' \
 	'dn: cn=typed,dc=example' 'objectClass: person' 'cn: typed' 'sn: x' "userPassword:: $(printf %s "$password" | base64)" '' \
 	'dn: cn=prepared,dc=example' 'objectClass: person' 'cn: prepared' 'sn: x' 'userPassword: pass word' > x.ldif
-slapadd -f slapd.conf -l x.ldif 2> slapd.log
-slapd -f slapd.conf -h ldap://127.0.0.1 -d 0 2>> slapd.log &
-for try in $(seq 100); do
-	ldapwhoami -x -H ldap://127.0.0.1 > whoami 2>&1 && break
-	sleep 0.1
-done
+"$1/slapd"
 for user in typed prepared; do
 	code=0
 	ldapwhoami -Q -H ldap://127.0.0.1 -Y SCRAM-SHA-256 -U $user -w "$password" > whoami 2>&1 || code=$?
@@ -90,7 +85,7 @@ java -cp 'jars/*' Bind.java typed prepared 2> java.log || cat java.log
 keys() { gsasl --mkpasswd --mechanism SCRAM-SHA-256 --iteration-count 4096 --salt c2FsdHNhbHQ= --password "$1"; }
 [ "$(keys "$password")" = "$(keys 'pass word')" ] && echo "GNU SASL: the same keys"
 S
-LC_ALL=C.UTF-8 unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh > seen
+LC_ALL=C.UTF-8 unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh "$here" > seen
 cat seen
 cat > expected <<'X'
 ldapwhoami, typed: 0

@@ -37,17 +37,12 @@ mkdir db
 printf '%s\n' "include $PWD/root/etc/ldap/schema/core.schema" 'include /usr/share/doc/sudo-ldap/schema.OpenLDAP' 'database ldif' \
 	'suffix dc=x' "directory $PWD/db" 'rootdn cn=admin,dc=x' 'rootpw secret' > slapd.conf
 printf '%s\n' 'dn: dc=x' 'objectClass: dcObject' 'objectClass: organization' 'o: x' 'dc: x' > x.ldif
-slapadd -f slapd.conf -l x.ldif 2> slapd.log
-slapd -f slapd.conf -h ldap://127.0.0.1 -d 0 2>> slapd.log &
-for try in $(seq 100); do
-	ldapwhoami -x -H ldap://127.0.0.1 > whoami 2>&1 && break
-	sleep 0.1
-done
+"$1/slapd"
 ldapadd -x -H ldap://127.0.0.1 -D cn=admin,dc=x -w secret -f roles.ldif > added
 echo slapd:
 ldapsearch -x -LLL -H ldap://127.0.0.1 -b dc=x '(sudoUser=+net)' cn | grep .
 S
-unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh > seen
+unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh "$here" > seen
 cat seen
 cat > expected <<'X'
 dn: cn=ann,dc=x

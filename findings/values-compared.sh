@@ -97,15 +97,10 @@ printf '%s\n' "include $s/core.schema" "include $s/cosine.schema" \
 	"attributetype ( 1.3.9.2 NAME 'uuid' EQUALITY UUIDMatch SYNTAX 1.3.6.1.1.16.1 )" \
 	'database ldif' 'suffix dc=example' "directory $PWD/db" 'rootdn cn=admin,dc=example' 'rootpw secret' > slapd.conf
 printf '%s\n' 'dn: dc=example' 'objectClass: domain' 'dc: example' > x.ldif
-slapadd -f slapd.conf -l x.ldif 2> slapd.log
-slapd -f slapd.conf -h ldap://127.0.0.1 -d 0 2>> slapd.log &
-for try in $(seq 100); do
-	ldapwhoami -x -H ldap://127.0.0.1 > whoami 2>&1 && break
-	sleep 0.1
-done
+"$1/slapd"
 java -cp 'jars/*' Compare.java 2> java.log || cat java.log
 S
-unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh > seen
+unshare --mount --net --pid --fork --kill-child --mount-proc sh run.sh "$here" > seen
 cat seen
 cat > expected <<'X'
 +49 30-12 and +4930 12: slapd true, UnboundID true, OpenDJ true, Apache true
