@@ -97,7 +97,7 @@ func (f *fixture) load() {
 	b, err := f.store.Bulk(context.Background(), r, table.BulkOptions{})
 	f.must(err)
 	f.must(b.Add("data", table.Mutation{Row: []byte{0}, Cells: cell}, table.Mutation{Row: fmt.Appendf(nil, "%06d", f.n), Cells: cell}))
-	f.must(b.Finish(context.Background(), []table.Write{rec.Write()}))
+	f.must(b.Finish(context.Background(), func(table.Overwritten) []table.Write { return []table.Write{rec.Write()} }))
 	f.revs = append(f.revs, r)
 }
 

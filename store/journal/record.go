@@ -25,7 +25,8 @@ type Kind byte
 
 const (
 	Ordinary Kind = iota
-	// Bulk commits changed so much that followers treat everything as changed.
+	// Bulk commits are loads. A load that was written as one batch is a Bulk commit only if it
+	// changed too many existing rows to list.
 	Bulk
 	// Merge commits make a branch visible.
 	Merge

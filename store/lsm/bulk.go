@@ -46,6 +46,7 @@ type bulk struct {
 
 	shardMu  sync.Mutex
 	progress sync.Mutex
+	over     overwritten
 }
 
 type shardKey struct {
@@ -105,6 +106,27 @@ func (b *bulk) add(name string, ms []table.Mutation) error {
 	if err != nil {
 		return err
 	}
+	return b.addTo(t, ms)
+}
+
+// addLast adds what Finish's function last returned. The caller holds mu.
+func (b *bulk) addLast(ws []table.Write) error {
+	for _, w := range ws {
+		t, err := b.s.tables.table(w.Table)
+		if err == nil && !t.spec.Unversioned {
+			err = fmt.Errorf("table %q is versioned: add its rows before", w.Table)
+		}
+		if err == nil {
+			err = b.addTo(t, w.Mutations)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bulk) addTo(t *tableInfo, ms []table.Mutation) error {
 	a := adders.Get().(*adder)
 	defer adders.Put(a)
 	for i := range ms {
@@ -260,12 +282,7 @@ func (b *bulk) end() error {
 }
 
 // Finish implements table.Bulk.
-func (b *bulk) Finish(ctx context.Context, last []table.Write) error {
-	for _, w := range last {
-		if err := b.Add(w.Table, w.Mutations...); err != nil {
-			return err
-		}
-	}
+func (b *bulk) Finish(ctx context.Context, last func(table.Overwritten) []table.Write) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended {
@@ -275,31 +292,26 @@ func (b *bulk) Finish(ctx context.Context, last []table.Write) error {
 		return err
 	}
 	defer b.s.gate.endWrite()
-	err := b.finish(ctx)
+	err := b.finish(ctx, last)
 	if e := b.end(); err == nil {
 		err = e
 	}
 	return b.s.wrap("finish a load", err)
 }
 
-func (b *bulk) finish(ctx context.Context) (err error) {
+func (b *bulk) finish(ctx context.Context, last func(table.Overwritten) []table.Write) (err error) {
 	defer b.s.caught(&err)
-	shards := b.inOrder()
-	var mu sync.Mutex
-	var paths []string
-	err = each(shards, func(s *shard) error {
-		if (*b.s.tables.now.Load())[s.t.spec.Name] != s.t {
-			return fmt.Errorf("table %q was dropped", s.t.spec.Name)
-		}
-		s.sort()
-		p, err := b.writeShard(ctx, s)
-		s.reset()
-		mu.Lock()
-		defer mu.Unlock()
-		paths = append(paths, p...)
+	paths, err := b.writeShards(ctx, false)
+	if err != nil {
 		return err
-	})
-	if err != nil || len(paths) == 0 {
+	}
+	if last != nil {
+		if err := b.addLast(last(b.over.sorted())); err != nil {
+			return err
+		}
+	}
+	more, err := b.writeShards(ctx, true)
+	if paths = append(paths, more...); err != nil || len(paths) == 0 {
 		return err
 	}
 	// Sync the log before and after Ingest. The first sync ensures that the load is not
@@ -317,6 +329,26 @@ func (b *bulk) finish(ctx context.Context) (err error) {
 	// This write also lets ReadLog notice that the log does not contain the load, even if
 	// nothing else is written after the load.
 	return db.Set(purgeKey, []byte{1}, b.s.sync)
+}
+
+// writeShards writes the shards of the versioned or the unversioned tables into sorted tables,
+// and returns the paths of these.
+func (b *bulk) writeShards(ctx context.Context, unversioned bool) (paths []string, err error) {
+	shards := slices.DeleteFunc(b.inOrder(), func(s *shard) bool { return s.t.spec.Unversioned != unversioned })
+	var mu sync.Mutex
+	err = each(shards, func(s *shard) error {
+		if (*b.s.tables.now.Load())[s.t.spec.Name] != s.t {
+			return fmt.Errorf("table %q was dropped", s.t.spec.Name)
+		}
+		s.sort()
+		p, err := b.writeShard(ctx, s)
+		s.reset()
+		mu.Lock()
+		defer mu.Unlock()
+		paths = append(paths, p...)
+		return err
+	})
+	return paths, err
 }
 
 // writeShard merges a shard's records into sorted tables and returns the paths of these

@@ -133,8 +133,17 @@ type collector struct {
 	it      *iterator
 	out     sink
 	removed table.Collected
+	scratch collectorMemory
 	void    map[table.Revision][][]byte // rows with images of aborted revisions
 	wide    []wideRow
+}
+
+// collectorMemory is what a collector uses again for each row.
+type collectorMemory struct {
+	images []imageKey
+	keys   []byte
+	cells  []table.Cell
+	prefix []byte
 }
 
 // remove deletes a key and counts it. In a dry collection it only counts the key. The key is
@@ -169,9 +178,10 @@ func (c *collector) forget(t *tableInfo, rows [][]byte) error {
 }
 
 func (c *collector) rows(t *tableInfo, rows [][]byte) error {
-	for _, row := range rows {
-		for _, g := range t.groups {
-			if err := c.row(g, row, appendImage(nil, t.id, g.name, row)); err != nil {
+	for _, g := range t.groups { // group by group, as the keys are stored
+		for _, row := range rows {
+			c.scratch.prefix = appendImage(c.scratch.prefix[:0], t.id, g.name, row)
+			if err := c.row(g, row, c.scratch.prefix); err != nil {
 				return err
 			}
 		}
@@ -234,7 +244,7 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 		return nil // Erase must rewrite the row's images first
 	}
 	if slices.ContainsFunc(images, func(m imageKey) bool { return m.columns }) {
-		c.wide = append(c.wide, wideRow{group: g, family: f, prefix: prefix})
+		c.wide = append(c.wide, wideRow{group: g, family: f, prefix: bytes.Clone(prefix)})
 	}
 	_, err = c.drop(images, horizon, false)
 	return err
@@ -264,11 +274,15 @@ func (c *collector) drop(images []imageKey, horizon table.Revision, empty bool) 
 }
 
 // images returns the images of a row, newest first, with top set for the images that a
-// kept state shows.
-func (c *collector) images(f table.Family, prefix []byte) (images []imageKey, err error) {
+// kept state shows. They are valid until the next call.
+func (c *collector) images(f table.Family, prefix []byte) ([]imageKey, error) {
 	states := c.k.States(f)
+	images, keys := c.scratch.images[:0], c.scratch.keys[:0]
+	defer func() { c.scratch.images, c.scratch.keys = images, keys }()
 	for ok := c.it.SeekPrefixGE(prefix); ok; ok = c.it.Next() {
-		m := imageKey{key: bytes.Clone(c.it.Key()), size: c.size()}
+		at := len(keys)
+		keys = append(keys, c.it.Key()...)
+		m := imageKey{key: keys[at:], size: c.size()}
 		m.rev = revisionOf(m.key)
 		for n := len(states); n > 0 && c.k.Shows(states[n-1], m.rev); n = len(states) {
 			states, m.top = states[:n-1], true
@@ -292,7 +306,8 @@ func (c *collector) decode(m *imageKey) error {
 	if m.image, err = parseImage(m.rev, v); err != nil || m.columns {
 		return err
 	}
-	cells, err := m.appendAll(nil)
+	cells, err := m.appendAll(c.scratch.cells[:0])
+	c.scratch.cells = cells
 	m.dead = !slices.ContainsFunc(cells, func(c table.Cell) bool { return !c.Tombstone })
 	m.revs, m.body = nil, nil // their memory belongs to the iterator
 	return err

@@ -172,7 +172,7 @@ func TestPowerLossInLoad(t *testing.T) {
 		}
 		last := []table.Write{{Table: "heads", Mutations: []table.Mutation{{Row: []byte("head"),
 			Cells: []table.Cell{{Family: 'h', Qualifier: []byte("n"), Value: []byte("00000100")}}}}}}
-		if err := b.Finish(ctx, last); err != nil {
+		if err := b.Finish(ctx, func(table.Overwritten) []table.Write { return last }); err != nil {
 			t.Fatal(err)
 		}
 		acked(100)

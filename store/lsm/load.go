@@ -3,7 +3,9 @@ package lsm
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -91,13 +93,17 @@ func (x *loader) write(d *delta) error {
 	if d.t.spec.Unversioned {
 		return x.replace(d)
 	}
-	if x.w.it != nil {
-		late, err := x.writeLate(d)
-		if err != nil || late {
-			return err
-		}
+	if x.w.it == nil {
+		return x.w.update(d)
 	}
-	return x.w.update(d)
+	late, err := x.writeLate(d)
+	if err == nil && !late {
+		err = x.w.update(d)
+	}
+	if d.over {
+		x.b.over.add(d)
+	}
+	return err
 }
 
 // writeLate writes the row and returns true if the store has a revision of the row that
@@ -228,4 +234,40 @@ func (g *gathered) writeTo(out sink) error {
 		}
 	}
 	return nil
+}
+
+// overMost bounds the sum of the sizes of the row keys that a load lists as written over, in
+// bytes.
+const overMost = 16 << 20
+
+// overwritten gathers the keys of the rows that a load writes over.
+type overwritten struct {
+	mu   sync.Mutex
+	rows map[string][][]byte // by table
+	size int
+	all  bool // there are too many rows to list
+}
+
+func (o *overwritten) add(d *delta) {
+	row, _, _, _ := cutEscaped(nil, d.prefix[headLen:])
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.size += len(row); o.all || o.size > overMost {
+		o.all, o.rows = true, nil
+		return
+	}
+	if o.rows == nil {
+		o.rows = map[string][][]byte{}
+	}
+	o.rows[d.t.spec.Name] = append(o.rows[d.t.spec.Name], row)
+}
+
+func (o *overwritten) sorted() table.Overwritten {
+	out := table.Overwritten{All: o.all}
+	for _, name := range slices.Sorted(maps.Keys(o.rows)) {
+		keys := o.rows[name]
+		slices.SortFunc(keys, bytes.Compare) // a row may have been written in several groups
+		out.Rows = append(out.Rows, table.Rows{Table: name, Keys: slices.CompactFunc(keys, bytes.Equal)})
+	}
+	return out
 }

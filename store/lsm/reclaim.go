@@ -1,10 +1,7 @@
 package lsm
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"iter"
 	"math"
 	"sync"
 
@@ -76,57 +73,4 @@ func (s *Store) Reclaim(ctx context.Context, now bool) error {
 
 func tableBounds(id uint16) (from, to []byte) {
 	return appendHead(nil, id, 0), appendHead(nil, id+1, 0)
-}
-
-// Keys implements table.Collector.
-func (h handle) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for from := r.Start; ; {
-			key, err := h.nextKey(ctx, from, r.End)
-			if err != nil {
-				yield(nil, h.s.wrap("keys of "+h.name, err))
-				return
-			}
-			if key == nil || !yield(key, nil) {
-				return
-			}
-			from = append(bytes.Clone(key), 0)
-		}
-	}
-}
-
-// nextKey returns the first row in [from, end) that has a stored key in any group.
-func (h handle) nextKey(ctx context.Context, from, end []byte) (first []byte, err error) {
-	s := h.s
-	if err := s.gate.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer s.gate.end()
-	defer damaged(&err)
-	t, err := s.tables.table(h.name)
-	if err != nil {
-		return nil, err
-	}
-	it, err := s.iters.get(0)
-	if err != nil {
-		return nil, err
-	}
-	defer s.iters.put(it)
-	for _, g := range t.groups {
-		head := appendHead(nil, t.id, g.name)
-		if !it.SeekGE(appendEscaped(bytes.Clone(head), from)) || !bytes.HasPrefix(it.Key(), head) {
-			if err := it.Error(); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		row, _, _, ok := cutEscaped([]byte{}, it.Key()[headLen:])
-		if !ok {
-			return nil, fmt.Errorf("table %q: %w", h.name, errKey)
-		}
-		if (first == nil || bytes.Compare(row, first) < 0) && (len(end) == 0 || bytes.Compare(row, end) < 0) {
-			first = row
-		}
-	}
-	return first, nil
 }

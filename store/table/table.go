@@ -357,11 +357,19 @@ type BulkOptions struct {
 // concurrently.
 type Bulk interface {
 	Add(table string, ms ...Mutation) error
-	// Finish adds the mutations in the parameter last, which are rows of the journal and
-	// cluster tables, and makes everything readable and durable in one atomic step.
-	Finish(ctx context.Context, last []Write) error
+	// Finish makes everything readable and durable in one atomic step. Before that it adds the
+	// writes that last returns, which must be to unversioned tables. last may be nil.
+	Finish(ctx context.Context, last func(Overwritten) []Write) error
 	// Abort drops the load completely. After Finish it does nothing.
 	Abort() error
+}
+
+// Overwritten describes the rows of versioned tables that existed before a Bulk and that it
+// changes. Rows is sorted by table and key. If there are too many rows to list, Rows is nil and
+// All is set.
+type Overwritten struct {
+	Rows []Rows
+	All  bool
 }
 
 // These are the errors that engines return, wrapped with details.

@@ -134,7 +134,13 @@ func (l *embeddedLoad) write(_ context.Context, ws []table.Write) error {
 
 func (l *embeddedLoad) commit(ctx context.Context, message []byte) (table.Revision, error) {
 	rec := bulkRecord(l.r, message)
-	if err := l.bulk.Finish(ctx, []table.Write{rec.Write()}); err != nil {
+	last := func(over table.Overwritten) []table.Write {
+		if !over.All {
+			rec.Kind, rec.Rows = journal.Ordinary, over.Rows
+		}
+		return []table.Write{rec.Write()}
+	}
+	if err := l.bulk.Finish(ctx, last); err != nil {
 		got, readErr := l.e.db.log.Get(context.WithoutCancel(ctx), l.r)
 		if readErr == nil && got.State == journal.None {
 			return 0, errors.Join(err, l.bulk.Abort())

@@ -407,8 +407,8 @@ func TestCollectFrontOfSilent(t *testing.T) {
 	})
 }
 
-// TestCollectAfterLoad checks that the rows that a load wrote over are collected,
-// although the load's record does not name these rows.
+// TestCollectAfterLoad checks that the rows that a load wrote over are collected, and that no
+// other rows are examined.
 func TestCollectAfterLoad(t *testing.T) {
 	each(t, func(t *testing.T, db *DB) {
 		ctx := context.Background()
@@ -424,7 +424,9 @@ func TestCollectAfterLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		collectPast(t, db, r)
+		if c := collectPast(t, db, r); c.Whole {
+			t.Errorf("%d rows were examined", c.Rows)
+		}
 		if n := cellsOf(db.store, "x", 'a'); n != 1 {
 			t.Errorf("%d versions are left", n)
 		}

@@ -209,8 +209,8 @@ func (w *walk) forget(ctx context.Context, rec journal.Record) error {
 	return w.flush(ctx)
 }
 
-// oldRows gathers the rows of a commit. The record of a load into a table.Bulker names no rows,
-// so for such a load all rows of the store are examined.
+// oldRows gathers the rows of a commit. The record of a load into a table.Bulker that wrote over
+// too many rows to list names none, so for such a load all rows of the store are examined.
 func (p *pass) oldRows(ctx context.Context, w *walk, rec *journal.Record) error {
 	if rec.Kind == journal.Bulk && rec.State == journal.Committed && len(rec.Rows) == 0 && !p.sum.Whole {
 		return p.everything(ctx)
@@ -264,16 +264,30 @@ func (p *pass) allOf(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	w := p.walk(p.horizon)
+	keep, rows := p.keep(name, p.horizon), make([][]byte, 0, passRows)
 	for key, err := range t.Keys(ctx, table.Range{}) {
-		if err == nil {
-			err = w.addRow(ctx, name, slices.Clone(key))
-		}
 		if err != nil {
 			return err
 		}
+		if rows = append(rows, key); len(rows) == passRows {
+			if err := p.collect(ctx, t, rows, keep); err != nil {
+				return err
+			}
+			rows = rows[:0]
+		}
 	}
-	return w.flush(ctx)
+	return p.collect(ctx, t, rows, keep)
+}
+
+// collect collects rows of a table, which must be sorted.
+func (p *pass) collect(ctx context.Context, t table.Collector, rows [][]byte, keep *table.Keep) error {
+	removed, err := t.Collect(ctx, rows, keep)
+	if err != nil {
+		return err
+	}
+	p.sum.Removed.Add(removed)
+	p.sum.Rows += len(rows)
+	return p.throttle(ctx, len(rows))
 }
 
 // A walk gathers rows and collects them in batches. It collects each row of a batch once.
@@ -331,17 +345,13 @@ func (w *walk) flush(ctx context.Context) error {
 			keys = append(keys, []byte(k))
 		}
 		t, err := journal.Collector(w.p.db.store.Table(name), name)
+		if err == nil {
+			err = w.p.collect(ctx, t, keys, w.p.keep(name, w.horizon))
+		}
 		if err != nil {
 			return err
 		}
-		removed, err := t.Collect(ctx, keys, w.p.keep(name, w.horizon))
-		if err != nil {
-			return err
-		}
-		w.p.sum.Removed.Add(removed)
 	}
-	n := w.n
-	w.p.sum.Rows += n
 	clear(w.rows)
 	w.n, w.commits = 0, 0
 	if len(w.gone) > 0 && !w.p.o.Dry {
@@ -350,7 +360,7 @@ func (w *walk) flush(ctx context.Context) error {
 		}
 	}
 	w.gone = w.gone[:0]
-	return w.p.throttle(ctx, n)
+	return w.p.throttle(ctx, 0)
 }
 
 // errSpent ends a dry collection that has exhausted its budget.

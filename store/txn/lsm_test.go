@@ -86,6 +86,54 @@ func TestLSM(t *testing.T) {
 	}
 }
 
+// TestCollectLoadLSM checks what a collection examines after a load on the embedded engine: only
+// the rows that the load wrote over, or all rows if these are too many to list.
+func TestCollectLoadLSM(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for _, c := range []struct {
+		name          string
+		keySize, over int
+		whole         bool
+	}{
+		{"few", 20, 3, false},
+		{"none", 20, 0, false},
+		{"many", 3000, 6000, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openLSM(t, t.TempDir())
+			defer s.Close()
+			if err := s.Create(ctx, dataSpec); err != nil {
+				t.Fatal(err)
+			}
+			db := open(t, s, calm)
+			key := func(i int) string { return fmt.Sprintf("%0*d", c.keySize, i) }
+			load := func(from, to int) table.Revision {
+				b, err := db.Bulk(ctx, table.BulkOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := from; i < to; i++ {
+					if err := b.Write(ctx, dataWrite(put(key(i), "p", fmt.Sprint(from)))); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r, err := b.Commit(ctx, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			rows := max(1000, c.over)
+			collectPast(t, db, load(0, rows)) // writes over nothing
+			got := collectPast(t, db, load(rows-c.over, rows+100))
+			if got.Whole != c.whole || !c.whole && got.Rows != c.over || got.Removed.Cells != int64(c.over) {
+				t.Errorf("%+v, want %d versions removed, all rows examined: %t", got, c.over, c.whole)
+			}
+		})
+	}
+}
+
 func BenchmarkLSM(b *testing.B) {
 	ctx := context.Background()
 	s := openLSM(b, b.TempDir())

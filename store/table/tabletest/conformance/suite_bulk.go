@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -39,9 +40,25 @@ func (f *fixture) add(b table.Bulk, ms ...table.Mutation) {
 	}
 }
 
-func (f *fixture) finish(b table.Bulk, last ...table.Write) {
+// finish ends a load, which must have written over the given rows of the fixture's table.
+func (f *fixture) finish(b table.Bulk, over string, last ...table.Write) {
 	f.Helper()
-	if err := b.Finish(f.ctx, last); err != nil {
+	err := b.Finish(f.ctx, func(o table.Overwritten) []table.Write {
+		var got []string
+		for _, rows := range o.Rows {
+			for _, key := range rows.Keys {
+				got = append(got, string(key))
+			}
+			if rows.Table != f.tn {
+				f.Errorf("rows of the table %s were written over", rows.Table)
+			}
+		}
+		if s := strings.Join(got, " "); s != over || o.All {
+			f.Errorf("the rows %q were written over, want %q (all: %t)", s, over, o.All)
+		}
+		return last
+	})
+	if err != nil {
 		f.Fatalf("Finish: %v", err)
 	}
 }
@@ -54,11 +71,9 @@ func testBulk(f *fixture) {
 	var done float64
 	b := f.bulk(5, table.BulkOptions{Progress: func(d, of float64) { done = d / of }})
 	f.add(b, mutation("2", "c:z=1 a:y=2"), mutation("1", "a:x=1"))
-	f.add(b, mutation("2", "a:x=1"), mutation("\x00", "b:\x00=1"))
+	f.add(b, mutation("2", "a:x=1"), mutation("\x00", "b:\x00=1"), mutation("3", "a:x=last"))
 	f.wantScan(table.Range{}, table.Select{}) // no row is visible before Finish
-	f.finish(b,
-		table.Write{Table: un, Mutations: []table.Mutation{mutation("head", "h:n=5 h:gone- i:m=1")}},
-		table.Write{Table: f.tn, Mutations: []table.Mutation{mutation("3", "a:x=last")}})
+	f.finish(b, "", table.Write{Table: un, Mutations: []table.Mutation{mutation("head", "h:n=5 h:gone- i:m=1")}})
 	f.wantScan(table.Range{}, table.Select{}, "\x00: b:\x00=1@5", "1: a:x=1@5", "2: a:x=1@5 a:y=2@5 c:z=1@5", "3: a:x=last@5")
 	f.wantScan(table.Range{}, table.Select{View: at(4)})
 	f.wantRow("2", table.Select{Families: []table.Family{'c'}}, "c:z=1@5")
@@ -83,7 +98,7 @@ func testBulkMerges(f *fixture) {
 	b := f.bulk(5, table.BulkOptions{})
 	f.add(b, mutation("1", "a:x=5 a:y-"), mutation("2", "c:x=5 c:y=5"))
 	f.add(b, mutation("3", "!a:y=5"), mutation("4", fmt.Sprintf("c:big=%0100d", 4)), mutation("1", fmt.Sprintf("c:a=%060d", 5)))
-	f.finish(b)
+	f.finish(b, "1 2 3")
 	big := func(n int) string { return fmt.Sprintf("c:big=%0100d", n) }
 	f.wantScan(table.Range{}, table.Select{},
 		fmt.Sprintf("1: a:x=5@5 c:a=%060d@5 c:x=1@1", 5), "2: "+big(1)+"@2 c:x=5@5 c:y=5@5", "3: a:y=5@5", "4: "+big(4)+"@5")
@@ -125,7 +140,7 @@ func testBulkSpills(f *fixture) {
 	}
 	slices.Reverse(large)
 	f.add(b, table.Mutation{Row: []byte("wide"), DeleteRow: true, Cells: large})
-	f.finish(b)
+	f.finish(b, "")
 	n := 0
 	for row, err := range f.tab.Scan(f.ctx, table.Prefix([]byte("row")), table.Select{}) {
 		if err != nil {
@@ -163,7 +178,7 @@ func testBulkAbort(f *fixture) {
 	if err := b.Finish(f.ctx, nil); err == nil {
 		f.Error("Finish after Abort: no error")
 	}
-	f.finish(f.bulk(6, table.BulkOptions{})) // a load without cells
+	f.finish(f.bulk(6, table.BulkOptions{}), "") // a load without cells
 	f.wantScan(table.Range{}, table.Select{}, "1: a:x=1@1")
 }
 
@@ -175,7 +190,7 @@ func testBulkLate(f *fixture) {
 	f.put(9, "3", fmt.Sprintf("c:big=%0100d", 1))
 	b := f.bulk(5, table.BulkOptions{})
 	f.add(b, mutation("1", fmt.Sprintf("a:x=5 a:y=5 c:x=5 c:w=%0100d", 5)), mutation("2", "a:y=5"), mutation("3", "c:x=5"))
-	f.finish(b)
+	f.finish(b, "1 2 3")
 	w := fmt.Sprintf("c:w=%0100d@5", 5)
 	f.wantScan(table.Range{}, table.Select{},
 		"1: a:x=5@5 "+w+" c:x=9@9", "2: a:x=9@9", fmt.Sprintf("3: c:big=%0100d@9 c:x=5@5", 1))
@@ -191,4 +206,11 @@ func testBulkRejects(f *fixture) {
 	if err := b.Add(f.tn, mutation("r", "z:x=1")); err == nil {
 		f.Error("Add to a family that does not exist: no error")
 	}
+	late := func(table.Overwritten) []table.Write {
+		return []table.Write{{Table: f.tn, Mutations: []table.Mutation{mutation("r", "a:x=1")}}}
+	}
+	if err := b.Finish(f.ctx, late); err == nil {
+		f.Error("Finish with a row of a versioned table: no error")
+	}
+	f.wantScan(table.Range{}, table.Select{})
 }
