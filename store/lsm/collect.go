@@ -35,12 +35,42 @@ func (h handle) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum 
 			h.s.iters.refresh() // idle iterators would still show the removed versions
 		}
 	}()
+	clean := false // the last part had no garbage
 	for part := range slices.Chunk(rows, collectRows) {
-		if err := h.collect(ctx, part, k, &sum); err != nil {
+		if clean {
+			part, err = h.withGarbage(ctx, part, k)
+		}
+		before := sum.Cells
+		if err == nil && len(part) > 0 {
+			err = h.collect(ctx, part, k, &sum)
+		}
+		if err != nil {
 			return sum, h.s.wrap("collect in "+h.name, err)
 		}
+		clean = sum.Cells == before
 	}
 	return sum, nil
+}
+
+// withGarbage returns those rows that may have something to collect. Others can commit meanwhile.
+func (h handle) withGarbage(ctx context.Context, rows [][]byte, k *table.Keep) (found [][]byte, err error) {
+	if err := h.s.gate.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer h.s.gate.end()
+	defer damaged(&err)
+	t, err := h.s.tables.table(h.name)
+	if err != nil || t.spec.Unversioned {
+		return nil, err
+	}
+	dry := *k
+	dry.Dry = true
+	c := &collector{k: &dry, void: map[table.Revision][][]byte{}}
+	if c.it, err = h.s.iters.get(0); err != nil {
+		return nil, err
+	}
+	defer func() { h.s.iters.put(c.it) }()
+	return c.rows(t, rows)
 }
 
 func (h handle) collect(ctx context.Context, rows [][]byte, k *table.Keep, sum *table.Collected) error {
@@ -49,7 +79,8 @@ func (h handle) collect(ctx context.Context, rows [][]byte, k *table.Keep, sum *
 		if t.spec.Unversioned {
 			return nil
 		}
-		return c.rows(t, rows)
+		_, err := c.rows(t, rows)
+		return err
 	})
 	if err != nil {
 		return err
@@ -133,6 +164,7 @@ type collector struct {
 	it      *iterator
 	out     sink
 	removed table.Collected
+	work    int // counts the keys removed, and the rows in void and wide
 	scratch collectorMemory
 	void    map[table.Revision][][]byte // rows with images of aborted revisions
 	wide    []wideRow
@@ -149,6 +181,7 @@ type collectorMemory struct {
 // remove deletes a key and counts it. In a dry collection it only counts the key. The key is
 // the key under the iterator or a copy of it.
 func (c *collector) remove(key []byte, size int) error {
+	c.work++
 	c.removed.Cells++
 	c.removed.Bytes += int64(size)
 	if c.k.Dry {
@@ -177,16 +210,25 @@ func (c *collector) forget(t *tableInfo, rows [][]byte) error {
 	return c.it.Error()
 }
 
-func (c *collector) rows(t *tableInfo, rows [][]byte) error {
+// rows collects the images of rows, and returns the rows that have something to collect.
+func (c *collector) rows(t *tableInfo, rows [][]byte) (found [][]byte, err error) {
+	some := make([]bool, len(rows))
 	for _, g := range t.groups { // group by group, as the keys are stored
-		for _, row := range rows {
+		for i, row := range rows {
+			before := c.work
 			c.scratch.prefix = appendImage(c.scratch.prefix[:0], t.id, g.name, row)
 			if err := c.row(g, row, c.scratch.prefix); err != nil {
-				return err
+				return nil, err
 			}
+			some[i] = some[i] || c.work > before
 		}
 	}
-	return nil
+	for i, row := range rows {
+		if some[i] {
+			found = append(found, row)
+		}
+	}
+	return found, nil
 }
 
 // rule returns the family whose rule applies to a group. Families that share an image are
@@ -235,6 +277,7 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 		case r > horizon:
 		case c.k.Void != nil && c.k.Void(r):
 			c.void[r] = append(c.void[r], row)
+			c.work++
 			whole = false
 		case !c.counts(r, horizon):
 			return nil // the state at the horizon does not show r, a revision of a branch
@@ -245,6 +288,7 @@ func (c *collector) row(g *group, row, prefix []byte) error {
 	}
 	if slices.ContainsFunc(images, func(m imageKey) bool { return m.columns }) {
 		c.wide = append(c.wide, wideRow{group: g, family: f, prefix: bytes.Clone(prefix)})
+		c.work++
 	}
 	_, err = c.drop(images, horizon, false)
 	return err

@@ -281,43 +281,76 @@ func (f *fileSource) next() (record, bool, error) {
 }
 
 // A merger merges sources. Of records with equal keys, the record of the earlier source
-// comes first. There are few sources, so a merger compares all of them.
+// comes first.
 type merger struct {
-	sources []source
-	heads   []record
-	ok      []bool
-	last    int // index of the source that returned the last record, or -1
+	heads   []head // a heap
+	started bool   // next has returned the record of heads[0]
+}
+
+// A head is the next record of a source.
+type head struct {
+	record
+	from  source
+	order int // index of the source
 }
 
 func newMerger(sources []source) (*merger, error) {
-	m := &merger{sources: sources, heads: make([]record, len(sources)), ok: make([]bool, len(sources)), last: -1}
-	for i := range sources {
-		if err := m.advance(i); err != nil {
+	m := &merger{}
+	for i, s := range sources {
+		r, ok, err := s.next()
+		if err != nil {
 			return nil, err
 		}
+		if ok {
+			m.heads = append(m.heads, head{r, s, i})
+		}
+	}
+	for i := len(m.heads)/2 - 1; i >= 0; i-- {
+		m.down(i)
 	}
 	return m, nil
 }
 
-func (m *merger) advance(i int) (err error) {
-	m.heads[i], m.ok[i], err = m.sources[i].next()
-	return err
-}
-
 func (m *merger) next() (record, bool, error) {
-	if m.last >= 0 {
-		if err := m.advance(m.last); err != nil {
+	if m.started {
+		first := &m.heads[0]
+		r, ok, err := first.from.next()
+		if err != nil {
 			return record{}, false, err
 		}
-	}
-	m.last = -1
-	for i := range m.heads {
-		if m.ok[i] && (m.last < 0 || bytes.Compare(m.heads[i].key, m.heads[m.last].key) < 0) {
-			m.last = i
+		if first.record = r; !ok {
+			last := len(m.heads) - 1
+			m.heads[0] = m.heads[last]
+			m.heads = m.heads[:last]
 		}
+		m.down(0)
 	}
-	if m.last < 0 {
+	if m.started = len(m.heads) > 0; !m.started {
 		return record{}, false, nil
 	}
-	return m.heads[m.last], true, nil
+	return m.heads[0].record, true, nil
+}
+
+// down moves the head at i down to its place in the heap.
+func (m *merger) down(i int) {
+	for {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < len(m.heads); c++ {
+			if m.heads[c].before(&m.heads[least]) {
+				least = c
+			}
+		}
+		if least == i {
+			return
+		}
+		m.heads[i], m.heads[least] = m.heads[least], m.heads[i]
+		i = least
+	}
+}
+
+func (h *head) before(o *head) bool {
+	if d := bytes.Compare(h.key, o.key); d != 0 {
+		return d < 0
+	}
+	return h.order < o.order
 }
