@@ -33,6 +33,7 @@ type conn struct {
 
 	client   atomic.Pointer[client]
 	watching atomic.Bool     // a goroutine waits until the cluster answers
+	warned   time.Time       // when a silence of the cluster was logged; used by the caller that set watching
 	life     context.Context // ends when the conn is closed
 	end      context.CancelFunc
 	wg       sync.WaitGroup
@@ -264,6 +265,10 @@ func (cl *client) send(rpc hrpc.Call) (proto.Message, error) {
 	return m, err
 }
 
+// often is how often it is logged that calls get no answer although probes do. While a part of
+// the cluster is silent, the client is replaced every few seconds.
+const often = time.Minute
+
 // young is the age up to which a client is not replaced: its pauses between attempts are still short.
 const young = 2 * time.Second
 
@@ -274,17 +279,22 @@ func (c *conn) suspect(cl *client) {
 	if c.client.Load() != cl || time.Since(cl.made) < young || c.life.Err() != nil || !c.watching.CompareAndSwap(false, true) {
 		return
 	}
-	c.log.Warn("HBase does not answer", "store", c.target.String())
+	warn := time.Since(c.warned) >= often
+	if warn {
+		c.warned = time.Now()
+		c.log.Warn("HBase does not answer", "store", c.target.String())
+	}
 	c.wg.Add(1)
 	go func() {
 		defer c.wg.Done()
 		defer c.watching.Store(false)
-		c.replace(cl)
+		c.replace(cl, warn)
 	}()
 }
 
-// replace waits until the cluster answers, and replaces the client old with a fresh one.
-func (c *conn) replace(old *client) {
+// replace waits until the cluster answers, and replaces the client old with a fresh one. The
+// parameter warned says whether the silence was logged.
+func (c *conn) replace(old *client, warned bool) {
 	for logged := false; c.life.Err() == nil; {
 		ctx, cancel := context.WithTimeout(c.life, c.timeout)
 		err := c.await(ctx)
@@ -292,7 +302,7 @@ func (c *conn) replace(old *client) {
 		if err != nil {
 			if !logged && c.life.Err() == nil {
 				c.log.Warn("HBase still does not answer", "store", c.target.String(), "error", err)
-				logged = true
+				logged, warned = true, true
 			}
 			continue
 		}
@@ -300,7 +310,9 @@ func (c *conn) replace(old *client) {
 		if err != nil || !c.client.CompareAndSwap(old, cl) {
 			return
 		}
-		c.log.Info("HBase answers again", "store", c.target.String())
+		if warned {
+			c.log.Info("HBase answers again", "store", c.target.String())
+		}
 		old.replaced()
 		// Writes that are still running on the old client may succeed. All of them have
 		// ended after one timeout.
