@@ -153,7 +153,7 @@ func (m schemaCommands) readSchemaFiles(f *schemafile.Files, names []string) err
 	}
 	if len(f.Definitions) == 0 {
 		none := fmt.Errorf("there are no definitions in %s", strings.Join(names, ", "))
-		return errors.Join(append(f.Mistakes, none)...)
+		return errors.Join(append(f.Mistakes, f.Object, none)...)
 	}
 	return nil
 }

@@ -86,6 +86,10 @@ func (c *record) entry(dn string, as []op.PartialAttribute, line int) error {
 		d.Source = fmt.Sprintf("%s:%d", c.name, line)
 		return c.files.mistake(c.define(d))
 	}
+	if c.files.Object == nil && isObject(as) {
+		c.files.Object = fmt.Errorf("%s:%d: %s is how Active Directory stores a definition: export the attributeTypes and objectClasses of its entry "+
+			"CN=Aggregate,CN=Schema,CN=Configuration,... instead, which have all definitions", c.name, line, dn)
+	}
 	// Macros are read first, because a file may use a macro before it defines the macro.
 	for _, macros := range []bool{true, false} {
 		for _, a := range as {
@@ -97,6 +101,21 @@ func (c *record) entry(dn string, as []op.PartialAttribute, line int) error {
 		}
 	}
 	return nil
+}
+
+// isObject reports whether an entry is a definition in the form of Active Directory.
+func isObject(as []op.PartialAttribute) bool {
+	for _, a := range as {
+		if !strings.EqualFold(a.Description, "objectClass") {
+			continue
+		}
+		for _, v := range a.Values {
+			if class := string(v); strings.EqualFold(class, "attributeSchema") || strings.EqualFold(class, "classSchema") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (c *record) change(m op.Modification, line int) error {

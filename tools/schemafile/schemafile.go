@@ -37,6 +37,9 @@ type Files struct {
 	// returning it, and read on.
 	Continue bool
 	Mistakes []error
+	// Object says where the first entry with a definition in the form of Active Directory is. Such
+	// definitions are not read.
+	Object error
 	// Derive says whether the definitions get their field Derive set. If it is nil, the name of
 	// the entry that contains the definitions decides.
 	Derive *bool

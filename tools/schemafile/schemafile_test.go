@@ -177,6 +177,19 @@ func TestReadFails(t *testing.T) {
 	}
 }
 
+// TestObject checks that an entry of Active Directory's own form is reported, and that the definitions beside it are read.
+func TestObject(t *testing.T) {
+	var f Files
+	text := "dn: CN=a,CN=Schema,CN=Configuration,DC=x\nobjectClass: top\nobjectClass: attributeSchema\n\n" +
+		"dn: CN=Aggregate,CN=Schema,CN=Configuration,DC=x\nobjectClass: subSchema\nattributeTypes: ( 1.2 )\n"
+	if err := f.Read("f", strings.NewReader(text)); err != nil || len(f.Definitions) != 1 {
+		t.Errorf("%v, %+v", err, f.Definitions)
+	}
+	if f.Object == nil || !strings.HasPrefix(f.Object.Error(), "f:1: CN=a,CN=Schema,CN=Configuration,DC=x is how") {
+		t.Errorf("%v", f.Object)
+	}
+}
+
 func TestReadPath(t *testing.T) {
 	fsys := fstest.MapFS{
 		"s/1.schema":     {Data: []byte("objectidentifier own 1.2\n")},
