@@ -36,6 +36,9 @@ var stored = []struct {
 	{value: "{PBKDF2}4096$c2FsdA$SwB5AbdlSJq.rUnZJvch0GWkKcE", password: "password"},
 	{value: "{PBKDF2-SHA1}4096$c2FsdA$SwB5AbdlSJq.rUnZJvch0GWkKcE", password: "password"},
 	{value: "{PBKDF2-SHA256}4096$c2FsdA$xeR41ZKIyEGqUw22hFxMjZYok6ABzk4RpJY4c6qYE0o", password: "password"},
+	// By pwdhash of 389-ds 2.3.1, which has the alphabet of RFC 4648 with padding, and salts of 24 octets.
+	{value: "{PBKDF2-SHA256}10000$pDfwurTqDkF2+6jOHNr3le2UobP4ElN1$ac7BRcv+dMNZqEb7EbLunxz6887l3JLlvpLJKyvPX5M=", password: "secret pass"},
+	{value: "{PBKDF2-SHA1}10000$+D8cRBDqE7I3KR+msc4wv/ahkAvor8Cq$XxoTXOeBz7/kyl9SfCQou499IhA=", password: "secret pass"},
 
 	{value: "{CRYPT}$sha1$19703$iVdJqfSE$v4qYKl1zqYThwpjJAoKX6UvlHq/a", password: "password"},
 
