@@ -183,6 +183,28 @@ public class Login {
 	{"sssd", "", "sssd -i & await 'getent -s sss passwd jdoe'", false, "/usr/lib/*/sssd/libsss_ldap.so"},
 	{"sudo", "sudo-ldap", `echo jdoe:x:10000:10000::/:/bin/sh >>/etc/passwd; echo 'jdoe:*:::::::' >>/etc/shadow; echo jdoe:x:10000: >>/etc/group; echo developers:x:10001:jdoe >>/etc/group
 		echo 'sudoers: files ldap' >>/etc/nsswitch.conf`, false, ""},
+	{"trino", "io.trino/trino-password-authenticators/449 io.trino/trino-spi/449", `ln -s /usr/lib/jvm/*-25-*/bin/java /usr/lib/jvm/*-25-*/bin/javac /usr/lib/jvm/*-25-*/bin/keytool /mnt/bin
+		` + java("", `
+import io.trino.plugin.password.PasswordAuthenticatorPlugin;
+import io.trino.spi.security.*;
+import java.io.FileReader;
+import java.util.*;
+public class Login {
+	public static void main(String[] args) throws Exception {
+		var properties = new Properties();
+		properties.load(new FileReader("/etc/trino/password-authenticator.properties"));
+		var config = new TreeMap<String, String>();
+		properties.forEach((k, v) -> config.put((String) k, (String) v));
+		var name = config.remove("password-authenticator.name");
+		for (var f : new PasswordAuthenticatorPlugin().getPasswordAuthenticatorFactories())
+			if (f.getName().equals(name))
+				try {
+					System.out.println(f.create(config).createAuthenticatedPrincipal(args[0], args[1]).getName());
+				} catch (AccessDeniedException e) {
+					System.out.println(e.getMessage());
+				}
+	}
+}`), true, "/usr/lib/jvm/*-25-*/bin/java"},
 }
 
 // python begins a program "login" with two arguments, which may use packages of PyPI.
