@@ -111,6 +111,25 @@ J
 		printf '#!/bin/sh\nexec java -Djavax.net.ssl.trustStore=/mnt/trust -Djavax.net.ssl.trustStorePassword=changeit -cp "%s/*" /mnt/Groups.java "$@" 2>/mnt/java.log\n' \
 			"$(dirname "$home"/.cache/ldapd-hbase/2.6.4-hadoop3*/lib/hadoop-common-3.4.2.jar | tail -1)" >/mnt/bin/hdfs
 		chmod 755 /mnt/bin/hdfs`, true, os.ExpandEnv("$HOME/.cache/ldapd-hbase/2.6.4-hadoop3*/lib/hadoop-common-3.4.2.jar")},
+	{"hive", "org.apache.hive/hive-service/4.0.1/jar org.apache.hive/hive-common/4.0.1/jar org.apache.hive/hive-storage-api/4.0.1/jar org.apache.hive.shims/hive-shims-common/4.0.1/jar " +
+		"org.apache.hadoop/hadoop-client-runtime/3.4.2 com.google.guava/guava/33.4.8-jre org.apache.commons/commons-lang3/3.17.0 org.antlr/ST4/4.0.4", java("", `
+import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.hive.service.auth.AuthenticationProviderFactory;
+import org.apache.hive.service.auth.AuthenticationProviderFactory.AuthMethods;
+public class Login {
+	public static void main(String[] args) throws Exception {
+		var conf = new HiveConf();
+		conf.addResource(new org.apache.hadoop.fs.Path("/etc/hive/conf/hive-site.xml"));
+		var method = AuthMethods.getValidAuthMethod(conf.getVar(HiveConf.ConfVars.HIVE_SERVER2_AUTHENTICATION));
+		try {
+			AuthenticationProviderFactory.getAuthenticationProvider(method, conf).Authenticate(args[0], args[1]);
+			System.out.println("welcome");
+		} catch (javax.security.sasl.AuthenticationException e) {
+			e.printStackTrace();
+			System.out.println("refused: " + e.getMessage());
+		}
+	}
+}`), true, ""},
 	{"jupyterhub", "jupyterhub-ldapauthenticator==2.0.2", python + `
 from jupyterhub.app import JupyterHub
 hub = JupyterHub(log_level=50)
