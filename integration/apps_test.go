@@ -85,6 +85,57 @@ P
 	{"dovecot", "", `printf '%s\n' 'log_path = /dev/stderr' 'ssl = no' 'protocols =' 'passdb {' 'driver = ldap' 'args = /etc/dovecot/dovecot-ldap.conf.ext' '}' \
 			'userdb {' 'driver = ldap' 'args = /etc/dovecot/dovecot-ldap.conf.ext' '}' >/etc/dovecot/dovecot.conf
 		dovecot & await "test -S /run/dovecot/auth-userdb"`, false, "/usr/lib/dovecot/modules/auth/libauthdb_ldap.so"},
+	{"druid", "org.apache.druid.extensions/druid-basic-security/37.0.0 org.apache.druid/druid-server/37.0.0/jar org.apache.druid/druid-processing/37.0.0/jar com.google.inject/guice/5.1.0 " +
+		"com.fasterxml.jackson.core/jackson-databind/2.20.1 org.apache.commons/commons-text/1.14.0 jakarta.validation/jakarta.validation-api/2.0.2 " +
+		"javax.servlet/javax.servlet-api/3.1.0 org.eclipse.jetty/jetty-client/12.0.9 org.slf4j/slf4j-simple/2.0.17", java("", `
+import com.fasterxml.jackson.databind.*;
+import com.google.inject.*;
+import com.google.inject.util.Providers;
+import java.io.*;
+import java.lang.reflect.Proxy;
+import java.util.*;
+import javax.validation.Validator;
+import org.apache.druid.guice.JsonConfigurator;
+import org.apache.druid.security.basic.*;
+import org.apache.druid.security.basic.authentication.BasicHTTPAuthenticator;
+import org.apache.druid.security.basic.authentication.validator.LDAPCredentialsValidator;
+import org.apache.druid.security.basic.authorization.*;
+import org.apache.druid.security.basic.authorization.db.cache.BasicAuthorizerCacheManager;
+import org.apache.druid.security.basic.authorization.entity.BasicAuthorizerGroupMapping;
+import org.apache.druid.server.security.*;
+public class Login {
+	@SuppressWarnings("unchecked")
+	static <T> T fake(Class<T> type, Object result) {
+		return (T) Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, (proxy, method, args) -> result);
+	}
+	public static void main(String[] args) throws Exception {
+		var properties = new Properties();
+		properties.load(new FileReader("/etc/druid/common.runtime.properties"));
+		var mapper = new ObjectMapper().configure(MapperFeature.AUTO_DETECT_GETTERS, false).configure(MapperFeature.AUTO_DETECT_IS_GETTERS, false)
+			.configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
+		mapper.registerSubtypes(BasicHTTPAuthenticator.class, LDAPCredentialsValidator.class, LDAPRoleProvider.class);
+		var mapping = mapper.readValue(new File("/etc/druid/engineering.json"), BasicAuthorizerGroupMapping.class);
+		mapper.setInjectableValues(new InjectableValues() {
+			public Object findInjectableValue(Object id, DeserializationContext c, BeanProperty p, Object bean) {
+				return id.equals(BasicAuthorizerCacheManager.class.getName()) ? fake(BasicAuthorizerCacheManager.class, Map.of(mapping.getName(), mapping)) : Providers.of(null);
+			}
+		});
+		var configurator = new JsonConfigurator(mapper, fake(Validator.class, Set.of()));
+		Guice.createInjector(b -> {
+			b.bind(BasicAuthSSLConfig.class).toInstance(configurator.configurate(properties, "druid.auth.basic.ssl", BasicAuthSSLConfig.class));
+			b.bind(TLSCertificateChecker.class).to(DefaultTLSCertificateChecker.class);
+			b.requestStaticInjection(BasicSecuritySSLSocketFactory.class);
+		});
+		var authenticator = configurator.configurate(properties, "druid.auth.authenticator.ldap", Authenticator.class);
+		var roles = configurator.configurate(properties, "druid.auth.authorizer.ldap.roleProvider", RoleProvider.class);
+		try {
+			var result = authenticator.authenticateJDBCContext(Map.of("user", args[0], "password", args[1]));
+			System.out.println(result == null ? "unknown" : result.getIdentity() + " " + roles.getRoles("ldap", result));
+		} catch (BasicSecurityAuthenticationException e) {
+			System.out.println(e.getMessage());
+		}
+	}
+}`) + "; ln -s /mnt/trust /etc/druid/trust.jks", true, ""},
 	{"exim", "exim4-daemon-heavy", "useradd -r Debian-exim; chgrp Debian-exim /etc/exim4/exim4.conf", false, ""},
 	{"freeradius", "", `cd /etc/freeradius/3.0
 		{
