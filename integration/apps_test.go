@@ -208,6 +208,49 @@ P
 		chmod 755 /mnt/bin/login
 		for try in 1 2 3; do await 'curl -sf http://localhost:8080/realms/example'; done
 		kcadm.sh config credentials --server http://localhost:8080 --realm master --user admin --password secret`, true, ""},
+	{"nifi", "org.apache.nifi.registry/nifi-registry-framework/1.18.0/jar org.apache.nifi.registry/nifi-registry-security-api/1.18.0/jar org.apache.nifi.registry/nifi-registry-security-utils/1.18.0/jar " +
+		"org.apache.nifi.registry/nifi-registry-utils/1.18.0/jar org.apache.nifi/nifi-utils/1.18.0/jar org.apache.commons/commons-lang3/3.12.0 org.springframework.security/spring-security-ldap/5.7.3 org.bouncycastle/bcprov-jdk15on/1.70", java("", `
+import java.io.File;
+import java.util.*;
+import java.util.stream.Collectors;
+import javax.xml.parsers.DocumentBuilderFactory;
+import org.apache.nifi.registry.security.authentication.*;
+import org.apache.nifi.registry.security.authentication.exception.InvalidCredentialsException;
+import org.apache.nifi.registry.security.authorization.*;
+import org.apache.nifi.registry.security.identity.IdentityMapper;
+import org.apache.nifi.registry.security.ldap.LdapIdentityProvider;
+import org.apache.nifi.registry.security.ldap.tenants.LdapUserGroupProvider;
+import org.w3c.dom.Element;
+public class Login {
+	static Map<String, String> read(String file) throws Exception {
+		var map = new HashMap<String, String>();
+		var properties = DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(new File("/etc/nifi-registry/" + file)).getElementsByTagName("property");
+		for (int i = 0; i < properties.getLength(); i++)
+			map.put(((Element) properties.item(i)).getAttribute("name"), properties.item(i).getTextContent());
+		return map;
+	}
+	public static void main(String[] args) throws Exception {
+		var provider = new LdapIdentityProvider();
+		provider.onConfigured(new StandardIdentityProviderConfigurationContext("login", null, read("identity-providers.xml")));
+		var users = new LdapUserGroupProvider();
+		users.initialize(new UserGroupProviderInitializationContext() {
+			public String getIdentifier() { return "users"; }
+			public UserGroupProviderLookup getUserGroupProviderLookup() { return null; }
+		});
+		users.setIdentityMapper(new IdentityMapper() {
+			public String mapUser(String name) { return name; }
+			public String mapGroup(String name) { return name; }
+		});
+		try {
+			var name = provider.authenticate(new AuthenticationRequest(args[0], args[1], null)).getIdentity();
+			users.onConfigured(new StandardAuthorizerConfigurationContext("users", read("authorizers.xml")));
+			System.out.println(name + " " + users.getUserAndGroups(name).getGroups().stream().map(Group::getName).sorted().collect(Collectors.joining(" ")));
+		} catch (InvalidCredentialsException e) {
+			System.out.println(e.getMessage());
+		}
+		System.exit(0); // it would go on synchronizing
+	}
+}`) + "; ln -s /mnt/trust /etc/nifi-registry/trust.p12", true, ""},
 	{"nslcd", "", "chgrp nslcd /etc/nslcd.conf; mkdir /run/nslcd; chown nslcd:nslcd /run/nslcd; nslcd & await 'test -S /run/nslcd/socket'", false, "/lib/*/libnss_ldap.so.2"},
 	{"postfix", "", "echo compatibility_level = 3.6 >/etc/postfix/main.cf", false, "/usr/lib/postfix/postfix-ldap.so"},
 	{"powerdns", "pdns-backend-ldap bind9-host", `useradd -r pdns; mkdir /run/pdns; pdns_server --setuid= --setgid= --guardian=no --daemon=no & await "ss -lun | grep :53"`, true, ""},
