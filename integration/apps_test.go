@@ -85,6 +85,57 @@ P
 	{"dovecot", "", `printf '%s\n' 'log_path = /dev/stderr' 'ssl = no' 'protocols =' 'passdb {' 'driver = ldap' 'args = /etc/dovecot/dovecot-ldap.conf.ext' '}' \
 			'userdb {' 'driver = ldap' 'args = /etc/dovecot/dovecot-ldap.conf.ext' '}' >/etc/dovecot/dovecot.conf
 		dovecot & await "test -S /run/dovecot/auth-userdb"`, false, "/usr/lib/dovecot/modules/auth/libauthdb_ldap.so"},
+	{"druid", "org.apache.druid.extensions/druid-basic-security/37.0.0 org.apache.druid/druid-server/37.0.0/jar org.apache.druid/druid-processing/37.0.0/jar com.google.inject/guice/5.1.0 " +
+		"com.fasterxml.jackson.core/jackson-databind/2.20.1 org.apache.commons/commons-text/1.14.0 jakarta.validation/jakarta.validation-api/2.0.2 " +
+		"javax.servlet/javax.servlet-api/3.1.0 org.eclipse.jetty/jetty-client/12.0.9 org.slf4j/slf4j-simple/2.0.17", java("", `
+import com.fasterxml.jackson.databind.*;
+import com.google.inject.*;
+import com.google.inject.util.Providers;
+import java.io.*;
+import java.lang.reflect.Proxy;
+import java.util.*;
+import javax.validation.Validator;
+import org.apache.druid.guice.JsonConfigurator;
+import org.apache.druid.security.basic.*;
+import org.apache.druid.security.basic.authentication.BasicHTTPAuthenticator;
+import org.apache.druid.security.basic.authentication.validator.LDAPCredentialsValidator;
+import org.apache.druid.security.basic.authorization.*;
+import org.apache.druid.security.basic.authorization.db.cache.BasicAuthorizerCacheManager;
+import org.apache.druid.security.basic.authorization.entity.BasicAuthorizerGroupMapping;
+import org.apache.druid.server.security.*;
+public class Login {
+	@SuppressWarnings("unchecked")
+	static <T> T fake(Class<T> type, Object result) {
+		return (T) Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, (proxy, method, args) -> result);
+	}
+	public static void main(String[] args) throws Exception {
+		var properties = new Properties();
+		properties.load(new FileReader("/etc/druid/common.runtime.properties"));
+		var mapper = new ObjectMapper().configure(MapperFeature.AUTO_DETECT_GETTERS, false).configure(MapperFeature.AUTO_DETECT_IS_GETTERS, false)
+			.configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
+		mapper.registerSubtypes(BasicHTTPAuthenticator.class, LDAPCredentialsValidator.class, LDAPRoleProvider.class);
+		var mapping = mapper.readValue(new File("/etc/druid/engineering.json"), BasicAuthorizerGroupMapping.class);
+		mapper.setInjectableValues(new InjectableValues() {
+			public Object findInjectableValue(Object id, DeserializationContext c, BeanProperty p, Object bean) {
+				return id.equals(BasicAuthorizerCacheManager.class.getName()) ? fake(BasicAuthorizerCacheManager.class, Map.of(mapping.getName(), mapping)) : Providers.of(null);
+			}
+		});
+		var configurator = new JsonConfigurator(mapper, fake(Validator.class, Set.of()));
+		Guice.createInjector(b -> {
+			b.bind(BasicAuthSSLConfig.class).toInstance(configurator.configurate(properties, "druid.auth.basic.ssl", BasicAuthSSLConfig.class));
+			b.bind(TLSCertificateChecker.class).to(DefaultTLSCertificateChecker.class);
+			b.requestStaticInjection(BasicSecuritySSLSocketFactory.class);
+		});
+		var authenticator = configurator.configurate(properties, "druid.auth.authenticator.ldap", Authenticator.class);
+		var roles = configurator.configurate(properties, "druid.auth.authorizer.ldap.roleProvider", RoleProvider.class);
+		try {
+			var result = authenticator.authenticateJDBCContext(Map.of("user", args[0], "password", args[1]));
+			System.out.println(result == null ? "unknown" : result.getIdentity() + " " + roles.getRoles("ldap", result));
+		} catch (BasicSecurityAuthenticationException e) {
+			System.out.println(e.getMessage());
+		}
+	}
+}`) + "; ln -s /mnt/trust /etc/druid/trust.jks", true, ""},
 	{"exim", "exim4-daemon-heavy", "useradd -r Debian-exim; chgrp Debian-exim /etc/exim4/exim4.conf", false, ""},
 	{"freeradius", "", `cd /etc/freeradius/3.0
 		{
@@ -111,6 +162,25 @@ J
 		printf '#!/bin/sh\nexec java -Djavax.net.ssl.trustStore=/mnt/trust -Djavax.net.ssl.trustStorePassword=changeit -cp "%s/*" /mnt/Groups.java "$@" 2>/mnt/java.log\n' \
 			"$(dirname "$home"/.cache/ldapd-hbase/2.6.4-hadoop3*/lib/hadoop-common-3.4.2.jar | tail -1)" >/mnt/bin/hdfs
 		chmod 755 /mnt/bin/hdfs`, true, os.ExpandEnv("$HOME/.cache/ldapd-hbase/2.6.4-hadoop3*/lib/hadoop-common-3.4.2.jar")},
+	{"hive", "org.apache.hive/hive-service/4.0.1/jar org.apache.hive/hive-common/4.0.1/jar org.apache.hive/hive-storage-api/4.0.1/jar org.apache.hive.shims/hive-shims-common/4.0.1/jar " +
+		"org.apache.hadoop/hadoop-client-runtime/3.4.2 com.google.guava/guava/33.4.8-jre org.apache.commons/commons-lang3/3.17.0 org.antlr/ST4/4.0.4", java("", `
+import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.hive.service.auth.AuthenticationProviderFactory;
+import org.apache.hive.service.auth.AuthenticationProviderFactory.AuthMethods;
+public class Login {
+	public static void main(String[] args) throws Exception {
+		var conf = new HiveConf();
+		conf.addResource(new org.apache.hadoop.fs.Path("/etc/hive/conf/hive-site.xml"));
+		var method = AuthMethods.getValidAuthMethod(conf.getVar(HiveConf.ConfVars.HIVE_SERVER2_AUTHENTICATION));
+		try {
+			AuthenticationProviderFactory.getAuthenticationProvider(method, conf).Authenticate(args[0], args[1]);
+			System.out.println("welcome");
+		} catch (javax.security.sasl.AuthenticationException e) {
+			e.printStackTrace();
+			System.out.println("refused: " + e.getMessage());
+		}
+	}
+}`), true, ""},
 	{"jupyterhub", "jupyterhub-ldapauthenticator==2.0.2", python + `
 from jupyterhub.app import JupyterHub
 hub = JupyterHub(log_level=50)
@@ -138,6 +208,49 @@ P
 		chmod 755 /mnt/bin/login
 		for try in 1 2 3; do await 'curl -sf http://localhost:8080/realms/example'; done
 		kcadm.sh config credentials --server http://localhost:8080 --realm master --user admin --password secret`, true, ""},
+	{"nifi", "org.apache.nifi.registry/nifi-registry-framework/1.18.0/jar org.apache.nifi.registry/nifi-registry-security-api/1.18.0/jar org.apache.nifi.registry/nifi-registry-security-utils/1.18.0/jar " +
+		"org.apache.nifi.registry/nifi-registry-utils/1.18.0/jar org.apache.nifi/nifi-utils/1.18.0/jar org.apache.commons/commons-lang3/3.12.0 org.springframework.security/spring-security-ldap/5.7.3 org.bouncycastle/bcprov-jdk15on/1.70", java("", `
+import java.io.File;
+import java.util.*;
+import java.util.stream.Collectors;
+import javax.xml.parsers.DocumentBuilderFactory;
+import org.apache.nifi.registry.security.authentication.*;
+import org.apache.nifi.registry.security.authentication.exception.InvalidCredentialsException;
+import org.apache.nifi.registry.security.authorization.*;
+import org.apache.nifi.registry.security.identity.IdentityMapper;
+import org.apache.nifi.registry.security.ldap.LdapIdentityProvider;
+import org.apache.nifi.registry.security.ldap.tenants.LdapUserGroupProvider;
+import org.w3c.dom.Element;
+public class Login {
+	static Map<String, String> read(String file) throws Exception {
+		var map = new HashMap<String, String>();
+		var properties = DocumentBuilderFactory.newInstance().newDocumentBuilder().parse(new File("/etc/nifi-registry/" + file)).getElementsByTagName("property");
+		for (int i = 0; i < properties.getLength(); i++)
+			map.put(((Element) properties.item(i)).getAttribute("name"), properties.item(i).getTextContent());
+		return map;
+	}
+	public static void main(String[] args) throws Exception {
+		var provider = new LdapIdentityProvider();
+		provider.onConfigured(new StandardIdentityProviderConfigurationContext("login", null, read("identity-providers.xml")));
+		var users = new LdapUserGroupProvider();
+		users.initialize(new UserGroupProviderInitializationContext() {
+			public String getIdentifier() { return "users"; }
+			public UserGroupProviderLookup getUserGroupProviderLookup() { return null; }
+		});
+		users.setIdentityMapper(new IdentityMapper() {
+			public String mapUser(String name) { return name; }
+			public String mapGroup(String name) { return name; }
+		});
+		try {
+			var name = provider.authenticate(new AuthenticationRequest(args[0], args[1], null)).getIdentity();
+			users.onConfigured(new StandardAuthorizerConfigurationContext("users", read("authorizers.xml")));
+			System.out.println(name + " " + users.getUserAndGroups(name).getGroups().stream().map(Group::getName).sorted().collect(Collectors.joining(" ")));
+		} catch (InvalidCredentialsException e) {
+			System.out.println(e.getMessage());
+		}
+		System.exit(0); // it would go on synchronizing
+	}
+}`) + "; ln -s /mnt/trust /etc/nifi-registry/trust.p12", true, ""},
 	{"nslcd", "", "chgrp nslcd /etc/nslcd.conf; mkdir /run/nslcd; chown nslcd:nslcd /run/nslcd; nslcd & await 'test -S /run/nslcd/socket'", false, "/lib/*/libnss_ldap.so.2"},
 	{"postfix", "", "echo compatibility_level = 3.6 >/etc/postfix/main.cf", false, "/usr/lib/postfix/postfix-ldap.so"},
 	{"powerdns", "pdns-backend-ldap bind9-host", `useradd -r pdns; mkdir /run/pdns; pdns_server --setuid= --setgid= --guardian=no --daemon=no & await "ss -lun | grep :53"`, true, ""},
@@ -183,6 +296,28 @@ public class Login {
 	{"sssd", "", "sssd -i & await 'getent -s sss passwd jdoe'", false, "/usr/lib/*/sssd/libsss_ldap.so"},
 	{"sudo", "sudo-ldap", `echo jdoe:x:10000:10000::/:/bin/sh >>/etc/passwd; echo 'jdoe:*:::::::' >>/etc/shadow; echo jdoe:x:10000: >>/etc/group; echo developers:x:10001:jdoe >>/etc/group
 		echo 'sudoers: files ldap' >>/etc/nsswitch.conf`, false, ""},
+	{"trino", "io.trino/trino-password-authenticators/449 io.trino/trino-spi/449", `ln -s /usr/lib/jvm/*-25-*/bin/java /usr/lib/jvm/*-25-*/bin/javac /usr/lib/jvm/*-25-*/bin/keytool /mnt/bin
+		` + java("", `
+import io.trino.plugin.password.PasswordAuthenticatorPlugin;
+import io.trino.spi.security.*;
+import java.io.FileReader;
+import java.util.*;
+public class Login {
+	public static void main(String[] args) throws Exception {
+		var properties = new Properties();
+		properties.load(new FileReader("/etc/trino/password-authenticator.properties"));
+		var config = new TreeMap<String, String>();
+		properties.forEach((k, v) -> config.put((String) k, (String) v));
+		var name = config.remove("password-authenticator.name");
+		for (var f : new PasswordAuthenticatorPlugin().getPasswordAuthenticatorFactories())
+			if (f.getName().equals(name))
+				try {
+					System.out.println(f.create(config).createAuthenticatedPrincipal(args[0], args[1]).getName());
+				} catch (AccessDeniedException e) {
+					System.out.println(e.getMessage());
+				}
+	}
+}`), true, "/usr/lib/jvm/*-25-*/bin/java"},
 }
 
 // python begins a program "login" with two arguments, which may use packages of PyPI.
