@@ -64,6 +64,9 @@ type Index struct {
 type Header struct {
 	Format     int    `json:"format"`
 	Normalizer string `json:"normalizer"`
+	// Codes is how many codes stand for types and classes in the store (schema.Codes). A version of the
+	// program that knows more codes does not use the others here. 0: the store has OIDs and names.
+	Codes int `json:"codes,omitempty"`
 	Settings
 
 	Since table.Revision // the commit that wrote the settings; 0: no commit
@@ -108,8 +111,14 @@ type HeaderIndex struct {
 	Since table.Revision `json:"since"`
 }
 
+// These are the formats of rows and columns.
 const (
-	format       = 1
+	FormatNames = 1 // types are written by OID and name
+	FormatCodes = 2 // codes stand for them
+	format      = FormatCodes
+)
+
+const (
 	HeaderTable  = "directory"
 	HeaderFamily = table.Family('h')
 )
@@ -135,7 +144,10 @@ var ErrNormalizer = errors.New("the store's keys were made by another version of
 func OpenHeader(ctx context.Context, s table.Store, o Options) (*Header, error) {
 	h, err := ReadHeader(ctx, s)
 	if errors.Is(err, ErrNoDirectory) && o.Create {
-		h = &Header{Format: format, Normalizer: schema.Version()}
+		h = &Header{Format: o.Format, Normalizer: schema.Version()}
+		if h.Format >= FormatCodes {
+			h.Codes = schema.Codes()
+		}
 		for _, x := range o.Indexes {
 			h.Indexes = append(h.Indexes, HeaderIndex{x.Attribute, x.Layout, 1})
 		}
@@ -145,13 +157,24 @@ func OpenHeader(ctx context.Context, s table.Store, o Options) (*Header, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s, err)
 	}
-	if h.Format > format {
-		return nil, fmt.Errorf("%s: format %d: %w", s, h.Format, table.ErrNewer)
+	if err := h.Known(); err != nil {
+		return nil, fmt.Errorf("%s: %w", s, err)
 	}
 	if h.Normalizer != schema.Version() {
 		return nil, fmt.Errorf("%s: %w (%s there, %s here)", s, ErrNormalizer, h.Normalizer, schema.Version())
 	}
 	return h, nil
+}
+
+// Known returns an error if a newer version of the program made the store.
+func (h *Header) Known() error {
+	if h.Format > format {
+		return fmt.Errorf("format %d: %w", h.Format, table.ErrNewer)
+	}
+	if h.Codes > schema.Codes() {
+		return fmt.Errorf("%d codes of types: %w", h.Codes, table.ErrNewer)
+	}
+	return nil
 }
 
 func createHeader(ctx context.Context, s table.Store, h *Header) error {
