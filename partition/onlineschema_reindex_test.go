@@ -2,7 +2,6 @@ package partition_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -238,20 +237,7 @@ func TestRebuild(t *testing.T) {
 // version had made the keys.
 func setNormalizer(t *testing.T, s table.Store, version string) {
 	t.Helper()
-	ctx := context.Background()
-	row, err := s.Table("directory").Get(ctx, []byte("header"), table.Select{})
-	must(t, err)
-	c := row.Clone().Cells[0]
-	h := map[string]any{}
-	must(t, json.Unmarshal(c.Value, &h))
-	h["normalizer"] = version
-	old := c.Value
-	c.Value, err = json.Marshal(h)
-	must(t, err)
-	ok, err := s.Table("directory").Swap(ctx, row.Key, c.Family, c.Qualifier, old, []table.Cell{c})
-	if !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	setHeader(t, s, map[string]any{"normalizer": version})
 }
 
 // TestRebuildCollides rebuilds a store in which two siblings have different stored names that

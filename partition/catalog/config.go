@@ -215,7 +215,26 @@ func ReadHeader(ctx context.Context, s table.Store) (*Header, error) {
 	if err := json.Unmarshal(c.Value, h); err != nil {
 		return nil, fmt.Errorf("header: %w: %w", table.ErrCorrupt, err)
 	}
+	h.dropBarrier()
 	return h, nil
+}
+
+// barrier is the first index in the stored settings of stores with codes. There is no such index. Programs that know no codes
+// refuse its layout with table.ErrNewer, also where they do not look at the format: reindex would delete the tree.
+var barrier = HeaderIndex{Attribute: "objectClass", Layout: "of format 2"}
+
+// stored returns the settings as they are stored.
+func (h *Header) stored() Settings {
+	s := h.Settings
+	if h.Codes > 0 {
+		s.Indexes = append([]HeaderIndex{barrier}, s.Indexes...)
+	}
+	return s
+}
+
+// dropBarrier removes the barrier from settings that were read.
+func (s *Settings) dropBarrier() {
+	s.Indexes = slices.DeleteFunc(s.Indexes, func(x HeaderIndex) bool { return x == barrier })
 }
 
 var ErrHeaderChanged = errors.New("the shared configuration was changed by another server meanwhile: try again")
@@ -223,7 +242,9 @@ var ErrHeaderChanged = errors.New("the shared configuration was changed by anoth
 // Write replaces the header in the store by a compare-and-swap. If the swap returns false or
 // an error, Write reads the cell to find out whether the swap took effect.
 func (h *Header) Write(ctx context.Context, s table.Store) error {
-	raw, err := json.Marshal(h)
+	stored := *h
+	stored.Settings = h.stored()
+	raw, err := json.Marshal(&stored)
 	if err != nil {
 		return err
 	}

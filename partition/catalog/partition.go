@@ -230,6 +230,9 @@ func (p *Partition) Formats() (now, newest int) {
 	return 0, 0
 }
 
+// RowFormats returns the format of the store's rows and the newest format that this program supports.
+func (p *Partition) RowFormats() (now, newest int) { return p.Origin.Format, format }
+
 // Upgrade raises the format of the store's files to the newest format.
 func (p *Partition) Upgrade(ctx context.Context) error {
 	if u, ok := p.Store.(table.Upgrader); ok {
