@@ -9,13 +9,19 @@
 //
 //	2.5.4.11=people
 //
+// A type may have a code in place of its OID: one octet 0x80 to 0xbf, or two octets of which the
+// first is greater. No "=" follows a code:
+//
+//	a2 people
+//
 // A normalised RDN with several AVAs is "+", followed by the AVAs. Each AVA has the form
 // above and is preceded by its length as a uvarint. The AVAs are sorted as bytes:
 //
 //	"+" 0x1e 0.9.2342.19200300.100.1.1=1234 0x0b 2.5.4.3=ann
 //
-// An OID begins with a digit and ends before the first "=", and the key of a single AVA
-// extends to the end of the RDN. So no value can look like another AVA.
+// An OID begins with a digit or a letter and ends before the first "=", the first octet of a
+// code says how long the code is, and the key of a single AVA extends to the end of the RDN. So no
+// value can look like another AVA.
 //
 // The key of a name ([Key]) contains the normalised RDNs of the name, beginning with the
 // RDN nearest to the root. Each RDN is preceded by its length as a uvarint. The key of
@@ -48,10 +54,10 @@ type AVA struct {
 	Value []byte
 }
 
-// A Matcher normalises AVAs: NormalizeAVA returns the OID of an AVA's type and the key of
-// its value. The OID must not contain "=" or begin with "+".
+// A Matcher normalises AVAs: NormalizeAVA returns the OID or the code of an AVA's type and the key of
+// its value. An OID must not contain "=" or begin with "+".
 type Matcher interface {
-	NormalizeAVA(attribute string, value []byte) (oid string, key []byte, err error)
+	NormalizeAVA(attribute string, value []byte) (typ string, key []byte, err error)
 }
 
 // A Norm is a normalised RDN. Two RDNs are equal if and only if their Norms are equal.
@@ -134,28 +140,56 @@ func (r RDN) appendNorm(b []byte, m Matcher) ([]byte, error) {
 }
 
 func (a *AVA) appendNorm(b []byte, m Matcher) ([]byte, error) {
-	oid, key, err := m.NormalizeAVA(a.Type, a.Value)
+	typ, key, err := m.NormalizeAVA(a.Type, a.Value)
 	if err != nil {
 		return nil, err
 	}
-	b = append(b, oid...)
-	b = append(b, '=')
+	b = append(b, typ...)
+	if CodeLength(typ) == 0 {
+		b = append(b, '=')
+	}
 	return append(b, key...), nil
 }
 
-// AVAs splits a normalised RDN into its AVAs, each of the form OID=key. If n has several AVAs
-// and a length in it is malformed, AVAs returns nil.
-func (n Norm) AVAs() (parts []string) {
+// CodeLength returns the length of the code with which a text begins, or 0 if it begins with an OID
+// or a name.
+func CodeLength(text string) int {
+	switch {
+	case text == "" || text[0] < 0x80:
+		return 0
+	case text[0] < 0xc0 || len(text) == 1:
+		return 1
+	}
+	return 2
+}
+
+// A NormAVA is an AVA of a normalised RDN.
+type NormAVA struct {
+	Type string // OID or code
+	Key  string
+}
+
+func splitAVA(s string) NormAVA {
+	if n := CodeLength(s); n > 0 {
+		return NormAVA{s[:n], s[n:]}
+	}
+	typ, key, _ := strings.Cut(s, "=")
+	return NormAVA{typ, key}
+}
+
+// AVAs splits a normalised RDN into its AVAs. If n has several AVAs and a length in it is malformed,
+// AVAs returns nil.
+func (n Norm) AVAs() (parts []NormAVA) {
 	rest, several := strings.CutPrefix(string(n), "+")
 	if !several {
-		return []string{rest}
+		return []NormAVA{splitAVA(rest)}
 	}
 	for rest != "" {
 		size, k := binary.Uvarint([]byte(rest))
 		if k <= 0 || uint64(len(rest)-k) < size {
 			return nil
 		}
-		parts, rest = append(parts, rest[k:k+int(size)]), rest[k+int(size):]
+		parts, rest = append(parts, splitAVA(rest[k:k+int(size)])), rest[k+int(size):]
 	}
 	return parts
 }

@@ -11,7 +11,7 @@
 //
 // A row that begins with "=" belongs to a value (packages rowindex and colindex). A row that
 // begins with "*" records that an entry has the attribute (package existence, which rowindex
-// and colindex embed). The key of a value is the key that the type's equality rule computes. A
+// and colindex embed); not all types have such rows (see [HasPresence]). The key of a value is the key that the type's equality rule computes. A
 // row contains the escaped key: 00 is written as 00 FF, and the key ends with 00 01. So rows
 // sort like keys, and no escaped key is a prefix of another. A key of more than MaxKey bytes
 // is cut after MaxKey bytes and ends with 00 02 and a hash of the whole key. An equality test
@@ -40,12 +40,16 @@ func TableName(t *schema.AttributeType) string { return "index_" + t.Name() }
 // and readers usually read the whole row. The engine may therefore keep a row as one image, but
 // only up to a size at which rewriting the image is cheap.
 func Spec(t *schema.AttributeType) table.Spec {
-	return table.Spec{
+	s := table.Spec{
 		Name:     TableName(t),
 		Families: []table.FamilySpec{{Name: Info, ImageLimit: 512}},
-		Splits:   append(Halves(nil, t), []byte{presenceRow, 0x80}, []byte{valueRow}),
+		Splits:   Halves(nil, t),
 		Spread:   true,
 	}
+	if HasPresence(t) {
+		s.Splits = append(s.Splits, []byte{presenceRow, 0x80}, []byte{valueRow})
+	}
+	return s
 }
 
 // middles has a value for each form of keys, by the name of the form: about half of the values of a
@@ -61,7 +65,7 @@ var middles = map[string]string{
 	"integer":          "10000", // uidNumber, gidNumber
 	"uuid":             "80000000-0000-0000-0000-000000000000",
 	"octetString":      "\x80",
-	"objectIdentifier": "2.5", // top and person are 2.5.6, inetOrgPerson is 2.16
+	"objectIdentifier": "organizationalPerson", // the codes of top and person are less, those of inetOrgPerson and most others greater
 }
 
 // Halves returns the row key, behind a prefix, that divides the values of a type about in halves. It
@@ -80,6 +84,19 @@ func Halves(prefix []byte, t *schema.AttributeType) [][]byte {
 		return nil
 	}
 	return [][]byte{AppendKey(slices.Clip(prefix), key)}
+}
+
+// manyValued are types of which an entry may have very many values that are no names of entries.
+var manyValued = map[string]bool{
+	"1.3.6.1.1.1.1.12": true, // memberUid
+	"1.3.6.1.1.1.1.14": true, // nisNetgroupTriple
+	"1.3.6.1.1.1.1.27": true, // nisMapEntry
+}
+
+// HasPresence reports whether the index of a type has rows that record which entries have any value. In stores with
+// codes, the rows of values serve, except for types of which an entry may have very many values.
+func HasPresence(t *schema.AttributeType) bool {
+	return t.InKeys() == t.OID || t.NamesEntries() || manyValued[t.OID]
 }
 
 // A Candidate is an entry that may match. Position is the candidate's position in its
@@ -120,7 +137,7 @@ type Index interface {
 	// Among returns a Change for each of the ids. The Change reports whether the index
 	// contains the entry for the value with this key.
 	Among(ctx context.Context, r table.Reader, key []byte, ids []entry.ID) ([]Change, error)
-	// Present streams the entries that have any value, each entry once. The caller will probably read
+	// Present streams the entries that have any value, each entry once, if the type has rows for that (see HasPresence). The caller will probably read
 	// expect of them, or an unknown number if expect is zero.
 	Present(ctx context.Context, r table.Reader, after []byte, expect int) Candidates
 	// Warm streams the values that are worth loading into memory in advance. Each of them has

@@ -3,9 +3,10 @@
 //
 // Row: the entry's UUID, 16 bytes. Families:
 //
-//	t  treeInfo      p  parent's id; u  RDN as the client wrote it (of a naming
-//	                 context: its whole name); n  normalised RDN; o  the order of
-//	                 the attributes, if it is not the default order
+//	t  treeInfo      w  parent's id, normalised RDN, RDN as the client wrote it (of
+//	                 a naming context: its whole name), and the order of the
+//	                 attributes, if it is not the default order. In stores without
+//	                 codes, these have cells of their own: p n u o
 //	a  upAttributes  description 00 position -> value, one column per value
 //	s  secrets       the same columns for secret attributes, which most reads
 //	                 do not read
@@ -15,7 +16,7 @@
 //	                   attributes have no keys
 //	m  marks (package txn)
 //
-// A description is the type's short name and its sorted options. A [Position] orders
+// A description is the type's code, or its short name if it has none, and its sorted options. A [Position] orders
 // and distinguishes values without a shared counter. So two servers that add values to
 // the same attribute write different columns. A value that is written while its type is
 // SINGLE-VALUE has the empty position, so that a new value replaces the old value.
@@ -64,6 +65,7 @@ var (
 	upRDN    = []byte("u")
 	normRDN  = []byte("n")
 	order    = []byte("o")
+	whole    = []byte("w")
 )
 
 // A Position orders the values of an attribute. It is the number of a value with which an
@@ -96,9 +98,15 @@ type Node struct {
 	Order   entry.Order
 }
 
-// Cells returns the treeInfo cells of a node. If the node has no order, Cells returns no cell
-// for the order, and writing the cells leaves a stored order as it is.
-func (n *Node) Cells() []table.Cell {
+// Cells returns the treeInfo cells of a node in a store for which the schema was made.
+func (n *Node) Cells(s *schema.Schema) []table.Cell {
+	if s.Codes() > 0 {
+		order := n.Order.String()
+		b := make([]byte, 0, len(n.Parent)+2*binary.MaxVarintLen16+len(n.NormRDN)+len(n.UpRDN)+len(order))
+		b = binary.AppendUvarint(append(b, n.Parent[:]...), uint64(len(n.NormRDN)))
+		b = binary.AppendUvarint(append(b, n.NormRDN...), uint64(len(n.UpRDN)))
+		return []table.Cell{{Family: TreeInfo, Qualifier: whole, Value: append(append(b, n.UpRDN...), order...)}}
+	}
 	cells := make([]table.Cell, 0, 4)
 	cells = append(cells, table.Cell{Family: TreeInfo, Qualifier: normRDN, Value: []byte(n.NormRDN)})
 	if n.Order != (entry.Order{}) {
@@ -122,12 +130,12 @@ func Family(t *schema.AttributeType) table.Family {
 
 // Columns returns the range of all values of one description.
 func Columns(t *schema.AttributeType, options string) table.ColumnRange {
-	return table.ColumnPrefix(Family(t), append([]byte(t.Name()+options), 0))
+	return table.ColumnPrefix(Family(t), append([]byte(t.InValues()+options), 0))
 }
 
 // Qualifier returns the qualifier of the column of one value.
 func Qualifier(t *schema.AttributeType, options string, p Position) []byte {
-	name := t.Name()
+	name := t.InValues()
 	q := make([]byte, 0, len(name)+len(options)+1+len(p))
 	q = append(append(q, name...), options...)
 	return append(append(q, 0), p...)
@@ -141,6 +149,11 @@ func Value(t *schema.AttributeType, options string, p Position, v []byte) table.
 // Gone returns the tombstone of one value.
 func Gone(t *schema.AttributeType, options string, p Position) table.Cell {
 	return table.Cell{Family: Family(t), Qualifier: Qualifier(t, options, p), Tombstone: true}
+}
+
+// AnyOptions returns the ranges of all values of exactly one type, with any options.
+func AnyOptions(t *schema.AttributeType) []table.ColumnRange {
+	return []table.ColumnRange{Columns(t, ""), table.ColumnPrefix(Family(t), []byte(t.InValues()+";"))}
 }
 
 // PositionOf returns the position that a column's qualifier contains.
@@ -158,10 +171,25 @@ func DecodeNode(r table.Row) (n Node, ok bool) {
 	return n, ok
 }
 
+// Describe returns the type and the options of the values in a column of upAttributes or secrets. ok is false if the
+// column is malformed. The type is nil if the schema does not define it.
+func Describe(qualifier []byte, s *schema.Schema) (t *schema.AttributeType, options string, ok bool) {
+	d := description(qualifier)
+	if d == nil {
+		return nil, "", false
+	}
+	if i := bytes.IndexByte(d, ';'); i >= 0 {
+		d, options = d[:i], string(d[i:])
+	}
+	return s.StoredAs(string(d)), options, true
+}
+
 // Take decodes one cell of treeInfo into the node. It reports whether the cell contains
 // the parent's id. Every existing entry has such a cell.
 func (n *Node) Take(c *table.Cell) (stands bool) {
 	switch c.Qualifier[0] {
+	case 'w':
+		return n.parse(c.Value)
 	case 'n':
 		n.NormRDN = dn.Norm(c.Value)
 	case 'o':
@@ -172,6 +200,33 @@ func (n *Node) Take(c *table.Cell) (stands bool) {
 		n.UpRDN = string(c.Value)
 	}
 	return false
+}
+
+// parse decodes the cell that contains the whole node. It returns false if the cell is malformed.
+func (n *Node) parse(b []byte) bool {
+	if len(b) < len(n.Parent) {
+		return false
+	}
+	rest := string(b[copy(n.Parent[:], b):])
+	var norm string
+	var ok bool
+	if norm, rest, ok = cutText(rest); !ok {
+		return false
+	}
+	n.NormRDN = dn.Norm(norm)
+	if n.UpRDN, rest, ok = cutText(rest); ok {
+		n.Order = entry.ParseOrder(rest)
+	}
+	return ok
+}
+
+// cutText returns the text that follows its length, and the rest.
+func cutText(s string) (text, rest string, ok bool) {
+	size, k := binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen64)]))
+	if k <= 0 || uint64(len(s)-k) < size {
+		return "", "", false
+	}
+	return s[k : k+int(size)], s[k+int(size):], true
 }
 
 // Decode decodes the attributes in the families upAttributes and secrets of a row. The result
@@ -227,13 +282,9 @@ func (d *decoder) add(c *table.Cell) error {
 	}
 	if !bytes.Equal(desc, d.desc) || len(d.out) == 0 {
 		d.close()
-		name, options := desc, ""
-		if i := bytes.IndexByte(desc, ';'); i >= 0 {
-			name, options = desc[:i], string(desc[i:])
-		}
-		t := d.schema.Attribute(string(name))
+		t, options, _ := Describe(c.Qualifier, d.schema)
 		if t == nil {
-			return fmt.Errorf("attribute %s is not in the schema", name)
+			return fmt.Errorf("attribute %s is not in the schema", schema.NameOf(string(desc)))
 		}
 		d.desc = desc
 		d.out = append(d.out, entry.Attribute{Type: t, Options: options})

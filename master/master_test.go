@@ -30,8 +30,15 @@ func print(as []entry.Attribute) string {
 	return strings.Join(lines, "\n")
 }
 
+// TestDecode decodes rows of stores with codes, and of stores without them.
 func TestDecode(t *testing.T) {
-	s := schema.Core()
+	for _, codes := range []int{0, 2, schema.Codes()} {
+		decode(t, schema.Core().WithCodes(codes))
+	}
+}
+
+func decode(t *testing.T, s *schema.Schema) {
+	t.Helper()
 	cn, sn, class, password, number := s.Attribute("cn"), s.Attribute("sn"), s.Attribute("objectClass"), s.Attribute("userPassword"), s.Attribute("uidNumber")
 	at := master.NewPosition
 	r := row(
@@ -47,7 +54,8 @@ func TestDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "cn: first, second, third\ncn;lang-de: \nobjectClass: person\nsn: Lee\nuidNumber: 7\nuserPassword: secret"
+	entry.Order{}.Arrange(as)
+	const want = "objectClass: person\ncn: first, second, third\ncn;lang-de: \nsn: Lee\nuidNumber: 7\nuserPassword: secret"
 	if got := print(as); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -61,7 +69,10 @@ func TestDecode(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	for q, want := range map[string]string{"cn": "corrupt", "": "corrupt", "bogus\x00": "bogus is not in the schema", "bogus;x\x00p": "bogus is not in the schema"} {
+	for q, want := range map[string]string{
+		"cn": "corrupt", "": "corrupt", "bogus\x00": "bogus is not in the schema", "bogus;x\x00p": "bogus;x is not in the schema",
+		"\xff\xff\x00p": "\xff\xff is not in the schema", "\x81": "corrupt",
+	} {
 		_, err := master.Decode(row(table.Cell{Family: master.UpAttributes, Qualifier: []byte(q)}), schema.Core())
 		if err == nil || !strings.Contains(err.Error(), want) && !(want == "corrupt" && errors.Is(err, table.ErrCorrupt)) {
 			t.Errorf("column %q: %v, want %s", q, err, want)
@@ -103,12 +114,24 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// TestNode checks the cells of nodes in stores with codes, and in stores without them.
 func TestNode(t *testing.T) {
 	for order, cells := range map[string]int{"": 3, "sn cn": 4} {
 		n := master.Node{Parent: entry.NewID(), UpRDN: "CN=A", NormRDN: dn.Norm("2.5.4.3=a"), Order: entry.ParseOrder(order)}
-		got, ok := master.DecodeNode(row(n.Cells()...))
-		if !ok || got != n || len(n.Cells()) != cells {
-			t.Errorf("%+v, %v, %d cells", got, ok, len(n.Cells()))
+		for _, c := range []struct{ codes, cells int }{{0, cells}, {schema.Codes(), 1}} {
+			of := n.Cells(schema.Core().WithCodes(c.codes))
+			got, ok := master.DecodeNode(row(slices.Clone(of)...))
+			if !ok || got != n || len(of) != c.cells {
+				t.Errorf("%d codes: %+v, %v, %d cells", c.codes, got, ok, len(of))
+			}
+		}
+		whole := n.Cells(schema.Core())[0]
+		value := whole.Value
+		for i := range len(value) - len(order) {
+			whole.Value = value[:i]
+			if got, ok := master.DecodeNode(row(whole)); ok {
+				t.Errorf("%d of %d octets are a node: %+v", i, len(value), got)
+			}
 		}
 	}
 	if _, ok := master.DecodeNode(table.Row{}); ok {

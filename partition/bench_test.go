@@ -45,7 +45,7 @@ func benchDirectoryWith(b *testing.B, o txn.Options) *partition.Partition {
 	s, err := lsm.Open(lsm.Options{Path: b.TempDir()})
 	must(b, err)
 	b.Cleanup(func() { s.Close() })
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Txn: o})
+	p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true, Txn: o})
 	must(b, err)
 	b.Cleanup(func() { p.Close(ctx) })
 	must(b, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))

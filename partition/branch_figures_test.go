@@ -40,7 +40,7 @@ func TestBranchFigures(t *testing.T) {
 		defer l.Close()
 		s = l
 	}
-	p, err := partition.Open(ctx, s, partition.Options{Create: true})
+	p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true})
 	must(t, err)
 	defer p.Close(ctx)
 	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))

@@ -163,7 +163,7 @@ func TestBranchModel(t *testing.T) {
 	eachEraseStore(t, func(t *testing.T, s table.Store) {
 		t.Logf("again: -branch-seed %d", seed)
 		ctx := context.Background()
-		p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: txn.Options{Lease: time.Minute}})
+		p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Txn: txn.Options{Lease: time.Minute}})
 		must(t, err)
 		t.Cleanup(func() { p.Close(ctx) })
 		must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))

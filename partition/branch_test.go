@@ -41,7 +41,7 @@ func eachBranched(t *testing.T, f func(t *testing.T, w *branched)) {
 // eachUnbranched runs a test on a directory that has had no branch.
 func eachUnbranched(t *testing.T, f func(t *testing.T, w *branched)) {
 	eachEraseStore(t, func(t *testing.T, s table.Store) {
-		p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged})
+		p, err := partition.Open(context.Background(), s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged})
 		must(t, err)
 		t.Cleanup(func() { p.Close(context.Background()) })
 		must(t, onlineschema.SetSuffixes(context.Background(), p, []string{domain}))

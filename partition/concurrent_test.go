@@ -28,7 +28,7 @@ func eachProtocol(t *testing.T, f func(t *testing.T, p *partition.Partition)) {
 	for name, s := range map[string]table.Store{"batches": tabletest.NewBatchMem(), "rows": tabletest.NewMem()} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: txn.Options{Attempts: 100}})
+			p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Txn: txn.Options{Attempts: 100}})
 			must(t, err)
 			t.Cleanup(func() { p.Close(ctx) })
 			must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))

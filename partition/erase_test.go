@@ -86,7 +86,7 @@ func newLife(t *testing.T, s table.Store) *life {
 // openErase opens a directory with row indexes and column indexes.
 func openErase(t testing.TB, s table.Store) *partition.Partition {
 	t.Helper()
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Txn: quick, Indexes: []catalog.Index{
+	p, err := partition.Open(context.Background(), s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Txn: quick, Indexes: []catalog.Index{
 		{Attribute: "uid", Layout: catalog.ColumnLayout}, {Attribute: "mail", Layout: catalog.ColumnLayout},
 		{Attribute: "sn", Layout: catalog.RowLayout}, {Attribute: "member", Layout: catalog.ColumnLayout},
 		{Attribute: "objectClass", Layout: catalog.RowLayout}}})

@@ -33,7 +33,7 @@ func folder(t testing.TB, dir string) (p *partition.Partition, done func()) {
 	ctx := context.Background()
 	s, err := lsm.Open(lsm.Options{Path: dir, NoSync: true, MemTable: 256 << 10})
 	must(t, err)
-	p, err = partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: txn.Options{SecretAge: time.Nanosecond}})
+	p, err = partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Txn: txn.Options{SecretAge: time.Nanosecond}})
 	must(t, err)
 	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	return p, func() {
@@ -147,7 +147,7 @@ func TestUniqueMarksGo(t *testing.T) {
 	s := tabletest.NewMem()
 	o := quick
 	o.SecretAge = time.Nanosecond
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Txn: o,
+	p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Txn: o,
 		Indexes: []catalog.Index{{Attribute: "mail", Layout: catalog.ColumnLayout}}})
 	must(t, err)
 	defer p.Close(ctx)

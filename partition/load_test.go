@@ -37,7 +37,7 @@ func eachStore(t *testing.T, f func(t *testing.T, p *partition.Partition, s tabl
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			s := open(t)
-			p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged})
+			p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged})
 			must(t, err)
 			t.Cleanup(func() { p.Close(ctx) })
 			f(t, p, s)

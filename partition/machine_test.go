@@ -40,7 +40,7 @@ func runMachine(t *rapid.T) {
 	s, err := lsm.Open(lsm.Options{Path: "store", FS: vfs.NewMem()})
 	ok(t, err)
 	defer s.Close()
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Cache: 1 << 20, Indexes: machineIndexes})
+	p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Cache: 1 << 20, Indexes: machineIndexes})
 	ok(t, err)
 	defer p.Close(ctx)
 	ok(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))

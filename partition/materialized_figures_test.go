@@ -60,7 +60,7 @@ func TestViewFigures(t *testing.T) {
 	s, err := lsm.Open(lsm.Options{Path: t.TempDir()})
 	must(t, err)
 	defer s.Close()
-	p, err := partition.Open(ctx, s, partition.Options{Create: true})
+	p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true})
 	must(t, err)
 	defer p.Close(ctx)
 	f := &figures{t: t, p: p}

@@ -2,7 +2,6 @@ package partition_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/seed-4dac0d86/ldapd/filter"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
@@ -181,7 +181,7 @@ func TestReindexNeeded(t *testing.T) {
 		wantSound(t, p)
 	})
 	t.Run("shared", func(t *testing.T) {
-		p, err := partition.Open(ctx, tabletest.NewMem(), partition.Options{Create: true, Schema: tagged})
+		p, err := partition.Open(ctx, tabletest.NewMem(), partition.Options{Format: *storeFormat, Create: true, Schema: tagged})
 		must(t, err)
 		t.Cleanup(func() { p.Close(ctx) })
 		prepare(t, p)
@@ -196,7 +196,7 @@ func TestRebuild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			s := openStore(t)
-			p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged})
+			p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged})
 			must(t, err)
 			loadSample(t, p, 200)
 			var members []string
@@ -207,7 +207,7 @@ func TestRebuild(t *testing.T) {
 			must(t, s.Drop(ctx, "index_mail"))
 			put(t, p, s, "tree", 0, table.Mutation{Row: append(make([]byte, 16), "2.5.4.3=stray"...), Cells: []table.Cell{{Family: 'n', Qualifier: []byte("2.5.4.3=stray"), Value: []byte("x")}}})
 			u1 := idOf(t, p, "uid=u1,ou=people,"+domain)
-			put(t, p, s, "master", 0, table.Mutation{Row: u1[:], Cells: []table.Cell{{Family: 't', Qualifier: []byte("n"), Value: []byte("0.9.2342.19200300.100.1.1=other")}}})
+			misplace(t, p, s, u1, func(n *master.Node) { n.NormRDN = "0.9.2342.19200300.100.1.1=other" })
 			if len(faults(t, p)) < 3 {
 				t.Error("the damage is not found")
 			}
@@ -237,20 +237,7 @@ func TestRebuild(t *testing.T) {
 // version had made the keys.
 func setNormalizer(t *testing.T, s table.Store, version string) {
 	t.Helper()
-	ctx := context.Background()
-	row, err := s.Table("directory").Get(ctx, []byte("header"), table.Select{})
-	must(t, err)
-	c := row.Clone().Cells[0]
-	h := map[string]any{}
-	must(t, json.Unmarshal(c.Value, &h))
-	h["normalizer"] = version
-	old := c.Value
-	c.Value, err = json.Marshal(h)
-	must(t, err)
-	ok, err := s.Table("directory").Swap(ctx, row.Key, c.Family, c.Qualifier, old, []table.Cell{c})
-	if !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	setHeader(t, s, map[string]any{"normalizer": version})
 }
 
 // TestRebuildCollides rebuilds a store in which two siblings have different stored names that
@@ -260,7 +247,7 @@ func TestRebuildCollides(t *testing.T) {
 	p, s := sampleStore(t)
 	ctx := context.Background()
 	u1, u2 := idOf(t, p, "uid=u1,ou=people,"+domain), idOf(t, p, "uid=u2,ou=people,"+domain)
-	put(t, p, s, "master", 0, table.Mutation{Row: u1[:], Cells: []table.Cell{{Family: 't', Qualifier: []byte("u"), Value: []byte("uid=U2")}}})
+	misplace(t, p, s, u1, func(n *master.Node) { n.UpRDN = "uid=U2" })
 	must(t, p.Close(ctx))
 	var found []string
 	_, err := verify.Rebuild(ctx, s, partition.Options{}, verify.ReindexOptions{Found: func(f *verify.Finding) error { found = append(found, f.String()); return nil }})

@@ -134,7 +134,7 @@ func TestUniqueBeside(t *testing.T) {
 func TestSuffixesThatAre(t *testing.T) {
 	ctx := context.Background()
 	s := tabletest.NewMem()
-	writer, err := partition.Open(ctx, s, partition.Options{Create: true})
+	writer, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true})
 	must(t, err)
 	t.Cleanup(func() { writer.Close(ctx) })
 	must(t, onlineschema.AddSuffixes(ctx, writer, []string{domain}))

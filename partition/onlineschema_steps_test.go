@@ -30,7 +30,7 @@ var quick = txn.Options{Lease: 10 * time.Second, Poll: 5 * time.Millisecond, InF
 // openShared opens a store that is atomic only per row, as one of several servers.
 func openShared(t testing.TB, s table.Store, o txn.Options) *partition.Partition {
 	t.Helper()
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Cache: 1 << 20, Txn: o,
+	p, err := partition.Open(context.Background(), s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Cache: 1 << 20, Txn: o,
 		Indexes: []catalog.Index{{Attribute: "objectClass", Layout: catalog.RowLayout}}})
 	must(t, err)
 	t.Cleanup(func() { p.Close(context.Background()) })

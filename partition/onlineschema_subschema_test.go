@@ -190,7 +190,7 @@ func TestSchemaLives(t *testing.T) {
 		if p != nil {
 			must(t, p.Close(ctx))
 		}
-		p, err := partition.Open(ctx, store, partition.Options{Create: true})
+		p, err := partition.Open(ctx, store, partition.Options{Format: *storeFormat, Create: true})
 		must(t, err)
 		return p
 	}

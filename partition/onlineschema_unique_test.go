@@ -255,7 +255,7 @@ func TestUniqueOnTwoServers(t *testing.T) {
 }
 
 func server(t *testing.T, s table.Store) *partition.Partition {
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged, Txn: txn.Options{Attempts: 100}})
+	p, err := partition.Open(context.Background(), s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Txn: txn.Options{Attempts: 100}})
 	must(t, err)
 	t.Cleanup(func() { p.Close(context.Background()) })
 	return p

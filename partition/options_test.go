@@ -15,7 +15,7 @@ import (
 func TestUnknownOptionsStay(t *testing.T) {
 	ctx := t.Context()
 	s := tabletest.NewBatchMem()
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged})
+	p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged})
 	must(t, err)
 	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
 	at := "dc=example,dc=com"

@@ -3,6 +3,7 @@ package partition_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,10 +22,13 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 )
 
+// storeFormat is the format of the stores that the tests make: `go test ./partition -format 1` tests stores without codes.
+var storeFormat = flag.Int("format", 0, "the format of the stores of the tests; 0: the newest")
+
 func open(t testing.TB) *partition.Partition {
 	t.Helper()
 	ctx := context.Background()
-	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged})
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Format: *storeFormat, Create: true, Schema: tagged})
 	if err != nil {
 		t.Fatal(err)
 	}

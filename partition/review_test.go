@@ -152,7 +152,7 @@ func TestSetSuffixes(t *testing.T) {
 // modifiersName, and only one of the two names may remain in the index of modifiersName.
 func TestStampIndexUnderConcurrency(t *testing.T) {
 	ctx := context.Background()
-	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged,
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Format: *storeFormat, Create: true, Schema: tagged,
 		Indexes: []catalog.Index{{Attribute: "modifiersName", Layout: catalog.RowLayout}}})
 	must(t, err)
 	defer p.Close(ctx)

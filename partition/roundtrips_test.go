@@ -110,7 +110,7 @@ func openDistant(t *testing.T) *partition.Partition {
 
 func openOn(t *testing.T, s distant) *partition.Partition {
 	t.Helper()
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Txn: txn.Options{
+	p, err := partition.Open(context.Background(), s, partition.Options{Format: *storeFormat, Create: true, Txn: txn.Options{
 		Poll: time.Hour, Lease: 24 * time.Hour,
 		Now: func() time.Time { return time.Now().AddDate(26, 0, 0) },
 	}})

@@ -32,7 +32,7 @@ func TestRulesLeaveItSound(t *testing.T) {
 	for _, a := range []string{"createTimestamp", "modifyTimestamp", "modifiersName", "description"} {
 		indexes = append(indexes, catalog.Index{Attribute: a, Layout: catalog.RowLayout})
 	}
-	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true, Schema: tagged, Indexes: indexes})
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Indexes: indexes})
 	must(t, err)
 	defer p.Close(ctx)
 	must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))

@@ -33,7 +33,7 @@ func newCounted(t *testing.T, cache int64) counted {
 	s, err := lsm.Open(lsm.Options{Path: "/db", FS: vfs.NewMem()})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
-	p, err := partition.Open(ctx, s, partition.Options{Create: true, Schema: tagged, Cache: cache})
+	p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Cache: cache})
 	must(t, err)
 	t.Cleanup(func() { p.Close(ctx) })
 	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))

@@ -42,7 +42,7 @@ func TestStampsModel(t *testing.T) {
 		t.Logf("again: -stamp-seed %d", seed)
 		ctx := context.Background()
 		m := &stampModel{t: t, r: rand.New(rand.NewPCG(seed, 1)), second: time.Second}
-		o := partition.Options{Create: true, Schema: tagged, Txn: txn.Options{Poll: time.Millisecond, SecretAge: time.Nanosecond, Now: m.now}}
+		o := partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Txn: txn.Options{Poll: time.Millisecond, SecretAge: time.Nanosecond, Now: m.now}}
 		steps := 400
 		if _, ok := s.(table.Batcher); !ok {
 			steps = 150

@@ -53,7 +53,7 @@ func TestSalvageParents(t *testing.T) {
 				id := idOf(t, p, c.lost)
 				lose(t, p, s, "master", string(id[:]))
 				if c.tree {
-					lose(t, p, s, "tree", "= people ")
+					lose(t, p, s, "tree", " people ")
 					c.want = "entryUUID=" + id.String()
 				}
 				got, lost := salvage(t, reopened(t, p, s))
@@ -89,7 +89,7 @@ func lose(t *testing.T, p *partition.Partition, s table.Store, tbl, suffix strin
 		row: func(_ *testing.T, _ *partition.Partition, key []byte) bool {
 			return strings.HasSuffix(string(key), suffix)
 		},
-		cell: func(*table.Cell) bool { return true },
+		cell: func(*partition.Partition, *table.Cell) bool { return true },
 	}
 	b.apply(t, p, s)
 }

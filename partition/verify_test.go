@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/partition/verify"
@@ -80,9 +81,10 @@ type breakage struct {
 	table string
 	// row and cell select the cells to damage.
 	row  func(t *testing.T, p *partition.Partition, key []byte) bool
-	cell func(c *table.Cell) bool
+	cell func(p *partition.Partition, c *table.Cell) bool
 	with []byte // the new value of these cells; nil: a tombstone
 	want []string
+	node func(n *master.Node) // set in place of cell and with: changes the place of an entry
 }
 
 func TestVerifyFinds(t *testing.T) {
@@ -100,37 +102,47 @@ func TestVerifyFinds(t *testing.T) {
 			return strings.Contains(string(key), text)
 		}
 	}
-	qualifier := func(q string) func(*table.Cell) bool {
-		return func(c *table.Cell) bool { return strings.HasPrefix(string(c.Qualifier), q) }
+	valueOf := func(name string) func(*partition.Partition, *table.Cell) bool {
+		return func(p *partition.Partition, c *table.Cell) bool {
+			return strings.HasPrefix(string(c.Qualifier), p.Schema().Attribute(name).InValues()+"\x00")
+		}
 	}
-	any := func(*table.Cell) bool { return true }
+	keyOf := func(name string) func(*partition.Partition, *table.Cell) bool {
+		return func(p *partition.Partition, c *table.Cell) bool {
+			return strings.HasPrefix(string(c.Qualifier), p.Schema().Attribute(name).InKeys()+"=")
+		}
+	}
+	any := func(*partition.Partition, *table.Cell) bool { return true }
+	inFamily := func(f table.Family) func(*partition.Partition, *table.Cell) bool {
+		return func(_ *partition.Partition, c *table.Cell) bool { return c.Family == f }
+	}
 	for _, b := range []breakage{
-		{"no node", "master", ofEntry(u1), func(c *table.Cell) bool { return c.Family == 't' }, nil,
-			[]string{"entry: table master", "no place in the tree", "names an entry that does not exist"}},
-		{"parent missing", "master", ofEntry(u1), func(c *table.Cell) bool { return string(c.Qualifier) == "p" }, other[:],
-			[]string{"parent: table master", "does not exist", u1[:6], "stands elsewhere"}},
-		{"value gone", "master", ofEntry(u1), qualifier("mail"), nil,
-			[]string{"column: table tree", "is of no value", "index: table index_mail", "has no such value"}},
-		{"value against its syntax", "master", ofEntry(u1), qualifier("createTimestamp"), []byte("yesterday"),
-			[]string{"value: table master", "createTimestamp"}},
-		{"name's normal form", "master", ofEntry(u1), func(c *table.Cell) bool { return c.Family == 't' && string(c.Qualifier) == "n" }, []byte("0.9.2342=x"),
-			[]string{"name: table master", "tree: table tree", "there is no row"}},
-		{"order", "master", ofEntry(u1), func(c *table.Cell) bool { return c.Family == 't' && string(c.Qualifier) == "o" }, []byte("cn cn"),
-			[]string{"entry: table master", `the order of its attributes, "cn cn", is no list`}},
+		{"no node", "master", ofEntry(u1), inFamily('t'), nil,
+			[]string{"entry: table master", "no place in the tree", "names an entry that does not exist"}, nil},
+		{"parent missing", "master", ofEntry(u1), nil, nil,
+			[]string{"parent: table master", "does not exist", u1[:6], "stands elsewhere"}, func(n *master.Node) { n.Parent = other }},
+		{"value gone", "master", ofEntry(u1), valueOf("mail"), nil,
+			[]string{"column: table tree", "is of no value", "index: table index_mail", "has no such value"}, nil},
+		{"value against its syntax", "master", ofEntry(u1), valueOf("createTimestamp"), []byte("yesterday"),
+			[]string{"value: table master", "createTimestamp"}, nil},
+		{"name's normal form", "master", ofEntry(u1), nil, nil,
+			[]string{"name: table master", "tree: table tree", "there is no row"}, func(n *master.Node) { n.NormRDN = "0.9.2342=x" }},
+		{"order", "master", ofEntry(u1), nil, nil,
+			[]string{"entry: table master", `the order of its attributes, "cn cn", is no list`}, func(n *master.Node) { n.Order = entry.ParseOrder("cn cn") }},
 		{"tree row gone", "tree", contains(" u1 "), any, nil,
-			[]string{"tree: table tree", "cannot be found by it"}},
-		{"tree row of another", "tree", contains(" u1 "), func(c *table.Cell) bool { return c.Family == tree.TreeInfo }, other[:],
-			[]string{"belongs to the entry " + other.String(), "does not exist"}},
-		{"column gone", "tree", contains(" u1 "), qualifier("2.5.4.4="), nil,
-			[]string{"column: table tree", "is missing"}},
-		{"column wrong", "tree", contains(" u1 "), qualifier("2.5.4.4="), []byte("elsewhere"),
-			[]string{"column: table tree", "does not lead to its value"}},
+			[]string{"tree: table tree", "cannot be found by it"}, nil},
+		{"tree row of another", "tree", contains(" u1 "), inFamily(tree.TreeInfo), other[:],
+			[]string{"belongs to the entry " + other.String(), "does not exist"}, nil},
+		{"column gone", "tree", contains(" u1 "), keyOf("sn"), nil,
+			[]string{"column: table tree", "is missing"}, nil},
+		{"column wrong", "tree", contains(" u1 "), keyOf("sn"), []byte("elsewhere"),
+			[]string{"column: table tree", "does not lead to its value"}, nil},
 		{"row index cell gone", "index_sn", ofEntry(u1), any, nil,
-			[]string{"index: table index_sn", "searches miss it", u1}},
+			[]string{"index: table index_sn", "searches miss it", u1}, nil},
 		{"row index parent", "index_sn", ofEntry(u1), any, other[:],
-			[]string{"index: table index_sn", "another parent", u1}},
+			[]string{"index: table index_sn", "another parent", u1}, nil},
 		{"column index cell gone", "index_uid", contains(" u1 "), any, nil,
-			[]string{"index: table index_uid", "searches miss it", u1}},
+			[]string{"index: table index_uid", "searches miss it", u1}, nil},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
@@ -155,8 +167,15 @@ func (b *breakage) apply(t *testing.T, p *partition.Partition, s table.Store) {
 			continue
 		}
 		m := table.Mutation{Row: row.Clone().Key}
+		if b.node != nil {
+			n, _ := master.DecodeNode(row)
+			b.node(&n)
+			m.Cells = n.Cells(p.Schema())
+			ms = append(ms, m)
+			continue
+		}
 		for _, c := range row.Clone().Cells {
-			if b.cell(&c) {
+			if b.cell(p, &c) {
 				c.Value, c.Tombstone = b.with, b.with == nil
 				m.Cells = append(m.Cells, c)
 			}
@@ -177,6 +196,13 @@ func wantFindings(t *testing.T, found, want []string) {
 			t.Errorf("%q is not among the findings:\n%s", w, all)
 		}
 	}
+}
+
+// misplace changes the place of an entry directly in the table master.
+func misplace(t *testing.T, p *partition.Partition, s table.Store, id entry.ID, change func(*master.Node)) {
+	t.Helper()
+	b := breakage{table: master.Name, node: change, row: func(_ *testing.T, _ *partition.Partition, key []byte) bool { return string(key) == string(id[:]) }}
+	b.apply(t, p, s)
 }
 
 // put applies a mutation directly to a table. The revision of the mutation is the newest
@@ -235,7 +261,7 @@ func TestVerifyFindsCircle(t *testing.T) {
 	eachStore(t, func(t *testing.T, p *partition.Partition, s table.Store) {
 		loadSample(t, p, 2)
 		people, u1 := idOf(t, p, "ou=people,"+domain), idOf(t, p, "uid=u1,ou=people,"+domain)
-		put(t, p, s, "master", 0, table.Mutation{Row: people[:], Cells: []table.Cell{{Family: 't', Qualifier: []byte("p"), Value: u1[:]}}})
+		misplace(t, p, s, people, func(n *master.Node) { n.Parent = u1 })
 		wantFindings(t, faults(t, p), []string{"circle: table master", "below itself", u1.String(), people.String()})
 	})
 }
@@ -248,7 +274,7 @@ func TestVerifyFindsMissingTable(t *testing.T) {
 
 func sampleStore(t *testing.T) (*partition.Partition, table.Store) {
 	s := stores["batches"](t)
-	p, err := partition.Open(context.Background(), s, partition.Options{Create: true, Schema: tagged})
+	p, err := partition.Open(context.Background(), s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged})
 	must(t, err)
 	t.Cleanup(func() { p.Close(context.Background()) })
 	loadSample(t, p, 5)

@@ -26,7 +26,7 @@ import (
 // before and after the commits, while concurrent transactions change a few entries at random.
 func TestRecentModifications(t *testing.T) {
 	ctx := context.Background()
-	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true})
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Format: *storeFormat, Create: true})
 	must(t, err)
 	defer p.Close(ctx)
 	must(t, onlineschema.SetSuffixes(ctx, p, []string{"dc=example,dc=com"}))
@@ -70,7 +70,7 @@ func TestRecentModifications(t *testing.T) {
 // store has, in the same order, while concurrent transactions change a few entries at random.
 func TestModifiedIsCached(t *testing.T) {
 	ctx := context.Background()
-	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Create: true})
+	p, err := partition.Open(ctx, tabletest.NewBatchMem(), partition.Options{Format: *storeFormat, Create: true})
 	must(t, err)
 	defer p.Close(ctx)
 	must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))

@@ -23,7 +23,7 @@ func TestSecret(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err = partition.Open(ctx, s, partition.Options{Create: true}); err != nil {
+		if p, err = partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true}); err != nil {
 			t.Fatal(err)
 		}
 		return p, func() {

@@ -12,7 +12,7 @@ import (
 // TestTally checks that uses of keys are counted apart, that a use no longer counts when its time is over, and that
 // such uses are removed when another use is recorded.
 func TestTally(t *testing.T) {
-	p, err := partition.Open(t.Context(), tabletest.NewMem(), partition.Options{Create: true})
+	p, err := partition.Open(t.Context(), tabletest.NewMem(), partition.Options{Format: *storeFormat, Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,12 @@ type Schema struct {
 	printed [numElements][]string
 
 	options []string // recognized options besides the registered options; see WithOptions
+
+	codes  int                       // see Codes
+	code   map[string]string         // codes by OID
+	byCode map[string]*AttributeType // the types that have codes
+
+	classByCode map[string]*ObjectClass
 }
 
 // A lookup finds elements by OID and by name. It contains each name as defined and in
@@ -94,8 +100,8 @@ type builder struct {
 	state map[*AttributeType]linkState
 }
 
-// build makes a schema from definitions.
-func build(ds []*definition) (*Schema, error) {
+// build makes a schema from definitions for stores that use the first n codes.
+func build(ds []*definition, n int) (*Schema, error) {
 	b := &builder{state: map[*AttributeType]linkState{}, Schema: &Schema{
 		definitions: ds,
 		attributeBy: lookup[AttributeType]{},
@@ -103,6 +109,10 @@ func build(ds []*definition) (*Schema, error) {
 		ruleBy:      lookup[MatchingRule]{},
 		syntaxBy:    map[string]*Syntax{},
 		below:       map[*AttributeType][]*AttributeType{},
+		codes:       n,
+		code:        allCodes(),
+		byCode:      map[string]*AttributeType{},
+		classByCode: map[string]*ObjectClass{},
 
 		contentRuleBy:   lookup[ContentRule]{},
 		nameFormBy:      lookup[NameForm]{},
@@ -110,10 +120,16 @@ func build(ds []*definition) (*Schema, error) {
 		contents:        map[*ObjectClass]*ContentRule{},
 		forms:           map[*ObjectClass][]*NameForm{},
 	}}
+	if n < Codes() {
+		b.code = codesOf(n)
+	}
 	for _, step := range []func() error{b.make, b.linkSyntaxes, b.linkRules, b.linkAttributes, b.linkClasses, b.linkDIT} {
 		if err := step(); err != nil {
 			return nil, err
 		}
+	}
+	for i, t := range slices.SortedFunc(slices.Values(b.attributes), func(x, y *AttributeType) int { return strings.Compare(x.name, y.name) }) {
+		t.nameRank = i
 	}
 	b.print()
 	return b.Schema, nil
@@ -152,6 +168,11 @@ func (b *builder) makeAttribute(d *definition) error {
 		Usage: d.usage, Extensions: d.extensions, name: d.name(), def: d,
 		secret: d.says("X-SECRET") || secretTypes[d.oid],
 	}
+	t.inValues, t.inKeys = t.name, t.OID
+	if code, ok := b.code[t.OID]; ok {
+		t.inValues, t.inKeys, b.byCode[code] = code, code, t
+		t.keyless = keyless[t.OID]
+	}
 	b.attributes = append(b.attributes, t)
 	return add(b.attributeBy, d, t)
 }
@@ -167,6 +188,9 @@ func (b *builder) makeClass(d *definition) error {
 	c := &ObjectClass{
 		OID: d.oid, Names: d.names, Desc: d.desc, Obsolete: d.obsolete, Kind: d.kind,
 		Extensions: d.extensions, name: d.name(), def: d,
+	}
+	if code, ok := b.code[c.OID]; ok {
+		b.classByCode[code] = c
 	}
 	b.classes = append(b.classes, c)
 	return add(b.classBy, d, c)

@@ -34,7 +34,7 @@ func (s *Schema) Change(add, remove []Definition) (*Schema, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	next, err := build(slices.DeleteFunc(c.left, func(d *definition) bool { return d == nil }))
+	next, err := build(slices.DeleteFunc(c.left, func(d *definition) bool { return d == nil }), s.codes)
 	if err != nil {
 		return nil, err
 	}

@@ -17,11 +17,11 @@ var definitionFiles embed.FS
 // Core returns the built-in schema. It contains the definitions of RFC 4512, 4517, 4519 and
 // 4524, and of other RFCs such as 2307 and 2798. It also contains those definitions of RFC
 // 4523 whose syntaxes the server implements, common definitions of other servers, and this
-// server's own definitions.
+// server's own definitions. It is for stores that use all codes; see [Schema.WithCodes].
 func Core() *Schema { return core() }
 
 var core = sync.OnceValue(func() *Schema {
-	s, err := build(coreDefinitions())
+	s, err := build(coreDefinitions(), Codes())
 	if err != nil {
 		panic(fmt.Sprintf("schema: built-in definitions: %v", err)) // a test reads all built-in definitions
 	}
@@ -130,22 +130,22 @@ func (s *Schema) oidOf(name string) string {
 	return ""
 }
 
-// NormalizeAVA normalises an attribute value assertion of a name. It returns the OID of
+// NormalizeAVA normalises an attribute value assertion of a name. It returns the code or the OID of
 // the type and the key of the value. NormalizeAVA implements the interface Matcher of
 // package dn. If a type has no equality rule, the bytes of the value are the key.
-func (s *Schema) NormalizeAVA(attribute string, value []byte) (oid string, key []byte, err error) {
+func (s *Schema) NormalizeAVA(attribute string, value []byte) (typ string, key []byte, err error) {
 	t := s.Attribute(attribute)
 	if t == nil {
 		return "", nil, fmt.Errorf("unknown attribute type %q", attribute)
 	}
 	if t.Equality == nil {
-		return t.OID, value, nil
+		return t.inKeys, value, nil
 	}
 	key, err = t.Equality.Key(value)
 	if err != nil {
 		return "", nil, fmt.Errorf("value of %s: %w", t.name, err)
 	}
-	return t.OID, key, nil
+	return t.inKeys, key, nil
 }
 
 // formVersion is increased whenever the form of keys changes.

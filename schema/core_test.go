@@ -331,7 +331,7 @@ func BenchmarkAttribute(b *testing.B) {
 
 func BenchmarkBuild(b *testing.B) {
 	for b.Loop() {
-		if _, err := build(coreDefinitions()); err != nil {
+		if _, err := build(coreDefinitions(), Codes()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -192,13 +192,13 @@ func splitUID(v []byte) (name, bits []byte) {
 	return v, nil
 }
 
-// oidKey returns the numeric OID of an element. If v is a name, oidKey looks up the name;
+// oidKey returns the code or the numeric OID of an element. If v is a name, oidKey looks up the name;
 // the key of an unknown name is the name in lower case. 389 Directory Server has OIDs
 // that are words, such as "nsRole-oid". The key of such an OID is always the word in
 // lower case, so it does not change when the schema defines the element.
 func oidKey(s *Schema, v []byte) ([]byte, error) {
 	if numericOID(string(v), true) { // definitions of files have numbers with leading zeros
-		return v, nil
+		return s.coded(v), nil
 	}
 	if !validOIDWord(string(v)) {
 		return nil, errOID
@@ -206,7 +206,15 @@ func oidKey(s *Schema, v []byte) ([]byte, error) {
 	if oid := s.oidOf(string(v)); oid != "" {
 		v = []byte(oid)
 	}
-	return bytes.ToLower(v), nil
+	return s.coded(bytes.ToLower(v)), nil
+}
+
+// coded returns the code of an OID, or the OID itself if it has none.
+func (s *Schema) coded(oid []byte) []byte {
+	if code, ok := s.code[string(oid)]; ok {
+		return []byte(code)
+	}
+	return oid
 }
 
 // oidAssertion returns the key of an assertion, as oidKey does for values. It returns an
@@ -214,7 +222,7 @@ func oidKey(s *Schema, v []byte) ([]byte, error) {
 // name is Undefined (RFC 4517, 4.2.26).
 func oidAssertion(s *Schema, a []byte) ([]byte, error) {
 	k, err := oidKey(s, a)
-	if err == nil && !isDigit(k[0]) && s.oidOf(string(a)) == "" {
+	if err == nil && !isDigit(k[0]) && k[0] < firstCode && s.oidOf(string(a)) == "" {
 		return nil, fmt.Errorf("%q is not in the schema", a)
 	}
 	return k, err

@@ -149,9 +149,9 @@ func (n issuerNames) NormalizeAVA(attribute string, value []byte) (string, []byt
 	case err == nil:
 		return oid, key, nil
 	case n.Attribute(attribute) != nil: // the value breaks the syntax of the type
-		return n.Attribute(attribute).OID, value, nil
+		return n.Attribute(attribute).inKeys, value, nil
 	case validNumericOID(attribute):
-		return attribute, value, nil
+		return string(n.coded([]byte(attribute))), value, nil
 	}
 	return "", nil, err
 }

@@ -28,10 +28,10 @@
 //     integer is negative, all bits are inverted.
 //   - generalizedTime: YYYYMMDDHHMMSS in UTC, followed by ".digits" if there is a
 //     fraction of a second.
-//   - distinguishedName, inChain: the result of dn.Key.
+//   - distinguishedName, inChain: the result of dn.Key, in which types are written as codes or OIDs.
 //   - nameAndOptionalUID: the length of the bit string, the bit string, and the result of
 //     dn.Key.
-//   - objectIdentifier: the numeric OID, or an unknown name in lower case. The key of a
+//   - objectIdentifier: the code (codes.go) or the numeric OID, or an unknown name in lower case. The key of a
 //     first-component form is the key of the first component.
 //   - uuid: the 16 bytes of the UUID.
 //   - csn: the text in lower case, with all parts at full length.

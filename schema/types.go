@@ -37,8 +37,13 @@ type AttributeType struct {
 	Usage              Usage
 	Extensions         []Extension
 
-	name   string // the first of Names, or OID
-	sent   string // see SentName
+	name string // the first of Names, or OID
+	sent string // see SentName
+
+	inValues, inKeys string // see InValues and InKeys
+	nameRank         int    // see NameRank
+	keyless          bool   // see Keyless
+
 	secret bool
 	stored []*AttributeType
 	shared []*AttributeType
@@ -48,6 +53,9 @@ type AttributeType struct {
 
 // Name returns the short name of the type: its first name, or its OID if it has no name.
 func (t *AttributeType) Name() string { return t.name }
+
+// NameRank returns how many types of the schema have names that sort before that of t.
+func (t *AttributeType) NameRank() int { return t.nameRank }
 
 // SentName returns the short name with which values are sent to clients and written to
 // files. The short name includes the option binary if the syntax of the type requires the

@@ -27,7 +27,7 @@ func (s *Source) Has(t *schema.AttributeType, options string) bool {
 	if isID(t) {
 		return options == ""
 	}
-	if isUnstored(t) {
+	if isElsewhere(t) {
 		s.Unsure = true
 		return false
 	}
@@ -56,7 +56,7 @@ func (s *Source) AnyKey(t *schema.AttributeType, options string, holds func([]by
 		key, ok := s.idKey(t, options)
 		return ok && holds(key)
 	}
-	if isUnstored(t) {
+	if isElsewhere(t) {
 		s.Unsure = true
 		return false
 	}
@@ -109,16 +109,17 @@ func (s *Source) NameValues() iter.Seq2[*schema.AttributeType, []byte] {
 }
 
 // IsKeyed reports whether the columns of a row show all keys of a type, or that they do not.
-func IsKeyed(t *schema.AttributeType) bool { return !isID(t) && !isUnstored(t) && !t.Secret() }
+func IsKeyed(t *schema.AttributeType) bool { return !isID(t) && !isElsewhere(t) && !t.Secret() }
 
 // isID reports whether a type is entryUUID. entryUUID has no column in normAttributes.
 // Its value is the entry's id, which [ID] reads from the row.
 func isID(t *schema.AttributeType) bool { return t.OID == schema.EntryUUIDOID }
 
-// isUnstored reports whether a type is hasSubordinates or a number of subordinates.
-// Entries have attributes of these types, but the values are computed from other rows.
-func isUnstored(t *schema.AttributeType) bool {
-	return t.OID == hasSubordinates || t.OID == numSubordinates || t.OID == numAllSubordinates
+// isElsewhere reports whether a type is hasSubordinates or a number of subordinates, or is keyless.
+// Entries have attributes of these types, but the values are computed from other rows, or only the
+// table master has them.
+func isElsewhere(t *schema.AttributeType) bool {
+	return t.Keyless() || t.OID == hasSubordinates || t.OID == numSubordinates || t.OID == numAllSubordinates
 }
 
 const (
@@ -206,7 +207,7 @@ func hintTest(t *filter.Test) table.Filter {
 	}
 	var one table.Any
 	for _, at := range t.Types {
-		if isID(at) || isUnstored(at) || at.Secret() {
+		if isID(at) || isElsewhere(at) || at.Secret() {
 			return nil
 		}
 		one = append(one, hintType(t, at)...)
@@ -230,7 +231,7 @@ func hintType(t *filter.Test, at *schema.AttributeType) []table.Filter {
 	}
 	// The columns are those of keys that begin like a key between the bounds.
 	span := func(kind rune) table.Filter {
-		of := at.OID + string(kind)
+		of := at.InKeys() + string(kind)
 		c := table.ColumnPrefix(NormAttributes, []byte(of+cut(keys.To)+cut(keys.Prefix)))
 		c.From = []byte(of + cut(keys.From) + cut(keys.Prefix))
 		return table.HasRange{ColumnRange: c}
@@ -239,7 +240,7 @@ func hintType(t *filter.Test, at *schema.AttributeType) []table.Filter {
 		return append(all, span(Whole), span(Cut))
 	}
 	return append(all, span(Cut), table.HasMatch{
-		Family: NormAttributes, Prefix: []byte(at.OID + string(Whole) + string(keys.Prefix)), Parts: keys.Parts, AtEnd: keys.AtEnd,
+		Family: NormAttributes, Prefix: []byte(at.InKeys() + string(Whole) + string(keys.Prefix)), Parts: keys.Parts, AtEnd: keys.AtEnd,
 	})
 }
 
@@ -252,7 +253,7 @@ func hintCells(at *schema.AttributeType, keys table.HasValue) table.Any {
 
 // prefix returns the condition that a row has a column of a type that goes on with the character c.
 func prefix(at *schema.AttributeType, c rune) table.Filter {
-	return table.HasRange{ColumnRange: table.ColumnPrefix(NormAttributes, []byte(at.OID+string(c)))}
+	return table.HasRange{ColumnRange: table.ColumnPrefix(NormAttributes, []byte(at.InKeys()+string(c)))}
 }
 
 // cut returns the part of a key that a column of the kind Cut has.

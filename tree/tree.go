@@ -11,21 +11,24 @@
 //	                   delete finds the column of a value
 //	m  marks (package txn)
 //
-// A column of normAttributes begins with the type's OID and its options:
+// A column of normAttributes begins with the type's code, or its OID if it has none, and its
+// options:
 //
-//	OID;options = key       -> position of the value in master
-//	OID;options ~ key hash  -> position of the value in master, if its key is
+//	type;options = key       -> position of the value in master
+//	type;options ~ key hash  -> position of the value in master, if its key is
 //	                           too long for a column: the column contains the
 //	                           key's first bytes and a hash. Such a column
 //	                           decides equality, but no other test.
-//	OID;options :           -> key of a value without a position. A value that
+//	type;options :           -> key of a value without a position. A value that
 //	                           is written while its type is SINGLE-VALUE has no
 //	                           position, so that a new value replaces the old.
-//	OID;options ?           -> 01; the attribute has values, but its type has
+//	type;options ?           -> 01; the attribute has values, but its type has
 //	                           no equality rule
-//	OID;options >           -> 01; the attribute has too many values for this
+//	type;options >           -> 01; the attribute has too many values for this
 //	                           table: all its columns are in the normAttributes
 //	                           of the table master, and contain the keys
+//
+// Secret types have no columns, and neither have those of [schema.AttributeType.Keyless].
 //
 // A reader must use the kind of the column, not the type, because a type may become
 // SINGLE-VALUE, or may stop being SINGLE-VALUE, while entries have values of it.
@@ -106,12 +109,12 @@ func Cell(e entry.ID) table.Cell {
 // Columns returns the range of all columns for the values of exactly one type, with any
 // options.
 func Columns(t *schema.AttributeType) table.ColumnRange {
-	return table.ColumnRange{Family: NormAttributes, From: []byte(t.OID + ":"), To: []byte(t.OID + "\x7f")}
+	return table.ColumnRange{Family: NormAttributes, From: []byte(t.InKeys() + ":"), To: []byte(t.InKeys() + "\x7f")}
 }
 
 // A Column is one decoded column of normAttributes.
 type Column struct {
-	OID      []byte
+	Type     []byte // code or OID
 	Options  string
 	Kind     byte // one of = ~ : ? >
 	Key      []byte
@@ -135,7 +138,7 @@ func Decode(c *table.Cell) Column {
 	if i < 0 {
 		return Column{}
 	}
-	col := Column{OID: q[:i]}
+	col := Column{Type: q[:i]}
 	if q[i] == ';' {
 		j := i + bytes.IndexAny(q[i:], ":=>?~")
 		if j < i {
@@ -157,8 +160,9 @@ func Decode(c *table.Cell) Column {
 // position have a column with such a qualifier. In the normAttributes of the table master, all
 // values have such a column.
 func Qualifier(t *schema.AttributeType, options string, key []byte) []byte {
-	q := make([]byte, 0, len(t.OID)+len(options)+1+min(len(key), maxKey+hashLen))
-	q = append(append(q, t.OID...), options...)
+	typ := t.InKeys()
+	q := make([]byte, 0, len(typ)+len(options)+1+min(len(key), maxKey+hashLen))
+	q = append(append(q, typ...), options...)
 	if len(key) <= maxKey {
 		return append(append(q, Whole), key...)
 	}
@@ -168,7 +172,7 @@ func Qualifier(t *schema.AttributeType, options string, key []byte) []byte {
 
 // Plain returns the qualifier of a column that has no key in its qualifier.
 func Plain(t *schema.AttributeType, options string, kind byte) []byte {
-	return append([]byte(t.OID+options), kind)
+	return append([]byte(t.InKeys()+options), kind)
 }
 
 // ColumnOf returns the cell for one value at a position. If the type has an equality rule, the

@@ -20,7 +20,15 @@ import (
 
 var core = schema.Core()
 
+// TestColumnsComeBack checks the columns of stores with codes, and of stores without them.
 func TestColumnsComeBack(t *testing.T) {
+	for _, codes := range []int{0, 2, schema.Codes()} {
+		columnsComeBack(t, core.WithCodes(codes))
+	}
+}
+
+func columnsComeBack(t *testing.T, core *schema.Schema) {
+	t.Helper()
 	long := bytes.Repeat([]byte("k"), 600)
 	at := master.NewPosition(7, 1)
 	for _, c := range []struct {
@@ -38,8 +46,8 @@ func TestColumnsComeBack(t *testing.T) {
 		}
 		cell := tree.ColumnOf(typ, c.options, c.key, at)
 		got := tree.Decode(&cell)
-		if string(got.OID) != typ.OID || got.Options != c.options || got.Kind != c.kind {
-			t.Errorf("%s%s: %q of %q, options %q", c.typ, c.options, got.Kind, got.OID, got.Options)
+		if core.StoredAs(string(got.Type)) != typ || got.Options != c.options || got.Kind != c.kind {
+			t.Errorf("%s%s: %q of %q, options %q", c.typ, c.options, got.Kind, got.Type, got.Options)
 		}
 		if c.kind != tree.Cut && c.kind != tree.Unkeyed && !bytes.Equal(got.Key, c.key) {
 			t.Errorf("%s%s: key %q, want %q", c.typ, c.options, got.Key, c.key)

@@ -21,7 +21,8 @@ func upgradeCommand(m *cli.Main) *cobra.Command {
 reads its own format and the previous one, and leaves a store in the format it has, so
 that you can go back to the previous version. Upgrade when you no longer want to go
 back; afterwards, older versions refuse the store. Servers continue to serve meanwhile.
---dry-run says which format the store has.`,
+--dry-run says which format the store has. The format of rows is not converted: the command
+says if a new store would have a newer one.`,
 		Args: cobra.NoArgs,
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
 		return upgradeJob.Run(ctx, m, c, cli.ReadWrite, m.Around(), a)
@@ -64,9 +65,15 @@ func reseal(ctx context.Context, w *cli.Work, _ struct{}) error {
 
 func upgrade(ctx context.Context, w *cli.Work, a upgradeArgs) error {
 	before, newest := w.Partition.Formats()
+	if rows, best := w.Partition.RowFormats(); rows < best {
+		_, err := fmt.Fprintf(w.Stdout, "the rows have format %d and keep it; new stores have format %d, which takes fewer octets: to convert, export and import into a new store\n", rows, best)
+		if err != nil {
+			return err
+		}
+	}
 	switch {
 	case newest == 0:
-		_, err := fmt.Fprintln(w.Stdout, "the store has one format only")
+		_, err := fmt.Fprintln(w.Stdout, "the files of the store have one format only")
 		return err
 	case a.Dry || before == newest:
 		_, err := fmt.Fprintf(w.Stdout, "the store has format %d, the newest is %d\n", before, newest)

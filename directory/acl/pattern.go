@@ -1,7 +1,6 @@
 package acl
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,7 +24,7 @@ type rdnPattern struct {
 
 // An avaPattern matches values of one attribute type.
 type avaPattern struct {
-	oid      string
+	typ      string                // the OID or the code of the type
 	value    string                // the value as the rule writes it
 	key      string                // the key of the only value that matches; "" if test or variable is set
 	test     func(key []byte) bool // reports whether a value with the key matches; nil: not set
@@ -129,7 +128,7 @@ func avaPatternOf(a dn.AVA, sch *schema.Schema) (p avaPattern, err error) {
 		return p, fmt.Errorf("the attribute type %s is not known, or has no equality rule", a.Type)
 	}
 	v := string(a.Value)
-	p.oid, p.form, p.value = t.OID, t.Equality.Form, v
+	p.typ, p.form, p.value = t.InKeys(), t.Equality.Form, v
 	variable := strings.IndexRune(v, variableRune)
 	switch {
 	case variable == 0 && !strings.ContainsRune(v, anyRune) && strings.Count(v, string(variableRune)) == 1:
@@ -206,12 +205,12 @@ func (r *rdnPattern) match(n dn.Norm, b bindings) bool {
 	if r.open == nil {
 		return r.norm == n
 	}
-	left := avasOf(n)
+	left := n.AVAs()
 	if len(left) != len(r.open) {
 		return false
 	}
 	for _, a := range r.open {
-		i := slices.IndexFunc(left, func(v [2]string) bool { return v[0] == a.oid && a.match(v[1], b) })
+		i := slices.IndexFunc(left, func(v dn.NormAVA) bool { return v.Type == a.typ && a.match(v.Key, b) })
 		if i < 0 {
 			return false
 		}
@@ -258,23 +257,6 @@ func (p pattern) bind(b bindings) pattern {
 	return out
 }
 
-// avasOf returns the OID and the key of each AVA of a normalised RDN.
-func avasOf(n dn.Norm) [][2]string {
-	s := string(n)
-	if !strings.HasPrefix(s, "+") {
-		oid, key, _ := strings.Cut(s, "=")
-		return [][2]string{{oid, key}}
-	}
-	var all [][2]string
-	for s = s[1:]; s != ""; {
-		size, n := binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen64)]))
-		oid, key, _ := strings.Cut(s[n:n+int(size)], "=")
-		all = append(all, [2]string{oid, key})
-		s = s[n+int(size):]
-	}
-	return all
-}
-
 // text returns a text of the pattern. Patterns with equal texts match the same names.
 func (p pattern) text() string {
 	var b strings.Builder
@@ -291,7 +273,7 @@ func (r *rdnPattern) text() string {
 	}
 	var b strings.Builder
 	for _, a := range r.open {
-		fmt.Fprintf(&b, "%s=%q%q;", a.oid, a.value, a.key)
+		fmt.Fprintf(&b, "%s=%q%q;", a.typ, a.value, a.key)
 	}
 	return b.String()
 }

@@ -136,7 +136,7 @@ func (a *lookup) Run(ctx context.Context, r table.Reader, after []byte) index.Ca
 // many of them; zero means that this is not known.
 func (a *lookup) from(ctx context.Context, r table.Reader, after []byte, expect int) index.Candidates {
 	switch {
-	case a.test.Op == filter.TestPresent:
+	case a.presence():
 		return a.in.Present(ctx, r, after, expect)
 	case a.order == rankFew || a.order == rankSome:
 		return a.in.Equal(ctx, r, a.test.Key, after)
@@ -149,8 +149,12 @@ func (a *lookup) from(ctx context.Context, r table.Reader, after []byte, expect 
 func (a *lookup) rank() rank { return a.order }
 
 func (a *lookup) distinct() bool {
-	return a.order == rankFew || a.order == rankSome || a.test.Op == filter.TestPresent
+	return a.order == rankFew || a.order == rankSome || a.presence()
 }
+
+// presence reports whether the index has rows that record which entries have any value, and the lookup is a search for
+// these.
+func (a *lookup) presence() bool { return a.test.Op == filter.TestPresent && index.HasPresence(a.typ) }
 
 // A union yields the candidates of all its parts, one part after another.
 type union struct {

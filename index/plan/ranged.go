@@ -75,7 +75,7 @@ func (b *ranged) keep(c index.Candidate) {
 func (b *ranged) stream(ctx context.Context, r table.Reader) index.Candidates {
 	return func(yield func(index.Candidate, error) bool) {
 		for _, c := range b.list {
-			if b.of.test.Op == filter.TestPresent {
+			if b.of.presence() {
 				c.Position = index.PresenceRow(c.ID)
 			}
 			if !yield(c, nil) {

@@ -64,6 +64,9 @@ type Index struct {
 type Header struct {
 	Format     int    `json:"format"`
 	Normalizer string `json:"normalizer"`
+	// Codes is how many codes stand for types and classes in the store (schema.Codes). A version of the
+	// program that knows more codes does not use the others here. 0: the store has OIDs and names.
+	Codes int `json:"codes,omitempty"`
 	Settings
 
 	Since table.Revision // the commit that wrote the settings; 0: no commit
@@ -108,8 +111,14 @@ type HeaderIndex struct {
 	Since table.Revision `json:"since"`
 }
 
+// These are the formats of rows and columns.
 const (
-	format       = 1
+	FormatNames = 1 // types are written by OID and name
+	FormatCodes = 2 // codes stand for them
+	format      = FormatCodes
+)
+
+const (
 	HeaderTable  = "directory"
 	HeaderFamily = table.Family('h')
 )
@@ -135,7 +144,10 @@ var ErrNormalizer = errors.New("the store's keys were made by another version of
 func OpenHeader(ctx context.Context, s table.Store, o Options) (*Header, error) {
 	h, err := ReadHeader(ctx, s)
 	if errors.Is(err, ErrNoDirectory) && o.Create {
-		h = &Header{Format: format, Normalizer: schema.Version()}
+		h = &Header{Format: o.Format, Normalizer: schema.Version()}
+		if h.Format >= FormatCodes {
+			h.Codes = schema.Codes()
+		}
 		for _, x := range o.Indexes {
 			h.Indexes = append(h.Indexes, HeaderIndex{x.Attribute, x.Layout, 1})
 		}
@@ -145,13 +157,24 @@ func OpenHeader(ctx context.Context, s table.Store, o Options) (*Header, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s, err)
 	}
-	if h.Format > format {
-		return nil, fmt.Errorf("%s: format %d: %w", s, h.Format, table.ErrNewer)
+	if err := h.Known(); err != nil {
+		return nil, fmt.Errorf("%s: %w", s, err)
 	}
 	if h.Normalizer != schema.Version() {
 		return nil, fmt.Errorf("%s: %w (%s there, %s here)", s, ErrNormalizer, h.Normalizer, schema.Version())
 	}
 	return h, nil
+}
+
+// Known returns an error if a newer version of the program made the store.
+func (h *Header) Known() error {
+	if h.Format > format {
+		return fmt.Errorf("format %d: %w", h.Format, table.ErrNewer)
+	}
+	if h.Codes > schema.Codes() {
+		return fmt.Errorf("%d codes of types: %w", h.Codes, table.ErrNewer)
+	}
+	return nil
 }
 
 func createHeader(ctx context.Context, s table.Store, h *Header) error {
@@ -192,7 +215,26 @@ func ReadHeader(ctx context.Context, s table.Store) (*Header, error) {
 	if err := json.Unmarshal(c.Value, h); err != nil {
 		return nil, fmt.Errorf("header: %w: %w", table.ErrCorrupt, err)
 	}
+	h.dropBarrier()
 	return h, nil
+}
+
+// barrier is the first index in the stored settings of stores with codes. There is no such index. Programs that know no codes
+// refuse its layout with table.ErrNewer, also where they do not look at the format: reindex would delete the tree.
+var barrier = HeaderIndex{Attribute: "objectClass", Layout: "of format 2"}
+
+// stored returns the settings as they are stored.
+func (h *Header) stored() Settings {
+	s := h.Settings
+	if h.Codes > 0 {
+		s.Indexes = append([]HeaderIndex{barrier}, s.Indexes...)
+	}
+	return s
+}
+
+// dropBarrier removes the barrier from settings that were read.
+func (s *Settings) dropBarrier() {
+	s.Indexes = slices.DeleteFunc(s.Indexes, func(x HeaderIndex) bool { return x == barrier })
 }
 
 var ErrHeaderChanged = errors.New("the shared configuration was changed by another server meanwhile: try again")
@@ -200,7 +242,9 @@ var ErrHeaderChanged = errors.New("the shared configuration was changed by anoth
 // Write replaces the header in the store by a compare-and-swap. If the swap returns false or
 // an error, Write reads the cell to find out whether the swap took effect.
 func (h *Header) Write(ctx context.Context, s table.Store) error {
-	raw, err := json.Marshal(h)
+	stored := *h
+	stored.Settings = h.stored()
+	raw, err := json.Marshal(&stored)
 	if err != nil {
 		return err
 	}

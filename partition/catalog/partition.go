@@ -29,6 +29,8 @@ type Options struct {
 	Cache int64
 	// Create creates an empty directory if the store contains none.
 	Create bool
+	// Format is the format of a directory that is created. Zero means the newest.
+	Format int
 	// Indexes are the indexes of a directory that is created. Nil means DefaultIndexes.
 	Indexes []Index
 	// References are the attributes of a directory that is created whose values follow the
@@ -47,6 +49,9 @@ func (o Options) WithDefaults() Options {
 	if o.Schema == nil {
 		o.Schema = schema.Core()
 	}
+	if o.Format == 0 {
+		o.Format = format
+	}
 	if o.Cache == 0 {
 		o.Cache = cache.DefaultCache()
 	}
@@ -64,7 +69,7 @@ const DerivedTables = "view_"
 
 // A Partition is an open directory tree.
 type Partition struct {
-	Base          *schema.Schema // the built-in schema that the subschema modifies
+	Base          *schema.Schema // the built-in schema that the subschema modifies, with the codes of the store
 	cacheSize     int64
 	Log           *slog.Logger
 	Store         table.Store
@@ -130,7 +135,7 @@ type Count struct{ Children, All int64 }
 
 // Open opens the directory that a header describes.
 func Open(ctx context.Context, s table.Store, o Options, h *Header) (*Partition, error) {
-	p := &Partition{Base: o.Schema, cacheSize: o.Cache, Log: o.Log, Store: s, Origin: h, refreshing: make(chan struct{}, 1), Ended: make(chan struct{})}
+	p := &Partition{Base: o.Schema.WithCodes(h.Codes), cacheSize: o.Cache, Log: o.Log, Store: s, Origin: h, refreshing: make(chan struct{}, 1), Ended: make(chan struct{})}
 	if !o.Txn.ReadOnly {
 		if err := s.Create(ctx, master.Spec(), tree.Spec(), settingsSpec); err != nil {
 			return nil, fmt.Errorf("making tables: %w", err)
@@ -224,6 +229,9 @@ func (p *Partition) Formats() (now, newest int) {
 	}
 	return 0, 0
 }
+
+// RowFormats returns the format of the store's rows and the newest format that this program supports.
+func (p *Partition) RowFormats() (now, newest int) { return p.Origin.Format, format }
 
 // Upgrade raises the format of the store's files to the newest format.
 func (p *Partition) Upgrade(ctx context.Context) error {

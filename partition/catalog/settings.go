@@ -31,6 +31,7 @@ func (p *Partition) settingsAt(ctx context.Context, r table.Reader, h *Header) (
 	if err := json.Unmarshal(c.Value, &now.Settings); err != nil {
 		return nil, fmt.Errorf("settings: %w: %w", table.ErrCorrupt, err)
 	}
+	now.dropBarrier()
 	return &now, nil
 }
 
@@ -72,7 +73,13 @@ func (s *Settings) SameForEntries(h *Header) bool {
 		slices.Equal(s.Unique, o.Unique) && slices.Equal(s.References, o.References)
 }
 
-// Mutation returns the mutation that writes the settings.
+// Mutation returns the mutation that writes the settings of a store.
+func (h *Header) Mutation() (table.Mutation, error) {
+	s := h.stored()
+	return s.Mutation()
+}
+
+// Mutation returns the mutation that writes settings as they were read from a store.
 func (s *Settings) Mutation() (table.Mutation, error) {
 	raw, err := json.Marshal(s)
 	cell := table.Cell{Family: HeaderFamily, Qualifier: headerColumn, Value: raw}

@@ -152,11 +152,20 @@ type Classes struct {
 
 // ClassesOf looks up objectClass values and adds their superclasses.
 func (k *Types) ClassesOf(values [][]byte) (*Classes, error) {
-	cs := &Classes{All: make([]*schema.ObjectClass, 0, len(values)+2)}
-	for _, v := range values {
-		c := k.Schema.Class(string(v))
+	return k.classes(values, k.Schema.Class)
+}
+
+// ClassesOfKeys is ClassesOf for the keys of values.
+func (k *Types) ClassesOfKeys(keys [][]byte) (*Classes, error) {
+	return k.classes(keys, k.Schema.StoredClass)
+}
+
+func (k *Types) classes(texts [][]byte, find func(string) *schema.ObjectClass) (*Classes, error) {
+	cs := &Classes{All: make([]*schema.ObjectClass, 0, len(texts)+2)}
+	for _, v := range texts {
+		c := find(string(v))
 		if c == nil {
-			return nil, Errorf(ClassViolation, "object class %q is not in the schema", v)
+			return nil, Errorf(ClassViolation, "object class %q is not in the schema", schema.NameOf(string(v)))
 		}
 		cs.add(c)
 	}

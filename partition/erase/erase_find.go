@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/master"
@@ -150,8 +149,10 @@ func (e *erasure) loses(f *finding, node *master.Node) bool {
 // entryUUID replaces it.
 func (f *finding) lose(r table.Revision, node *master.Node, k *catalog.Types) {
 	f.lost[node.NormRDN] = true
-	for _, c := range Unnamed(k, f.id).Cells() {
-		if string(c.Qualifier) != "p" {
+	unnamed := Unnamed(k, f.id)
+	unnamed.Parent, unnamed.Order = node.Parent, node.Order
+	for _, c := range unnamed.Cells(k.Schema) {
+		if string(c.Qualifier) != "p" && string(c.Qualifier) != "o" {
 			c.Revision = r
 			f.renamed = append(f.renamed, c)
 		}
@@ -170,12 +171,7 @@ func Unnamed(k *catalog.Types, id entry.ID) *master.Node {
 
 // value adds one version of a value to the finding if this version must be removed.
 func (e *erasure) value(f *finding, c *table.Cell) {
-	description, _, _ := bytes.Cut(c.Qualifier, []byte{0})
-	name, options, _ := strings.Cut(string(description), ";")
-	if options != "" {
-		options = ";" + options
-	}
-	t := e.target.k.Schema.Attribute(name)
+	t, options, _ := master.Describe(c.Qualifier, e.target.k.Schema)
 	if t == nil { // the type was removed from the schema
 		if f.all || e.target.norms == nil && e.target.typ == nil && bytes.Equal(c.Value, e.target.value) {
 			f.drop(c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 
+	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema"
@@ -61,14 +62,19 @@ const maxSurveyed = 1 << 20
 // surveyEntries counts the values of a type that has no index.
 func surveyEntries(ctx context.Context, s *state.Snapshot, t *schema.AttributeType) (v Survey, err error) {
 	seed, counts := maphash.MakeSeed(), map[uint64]int64{}
-	sel := table.Select{Families: []table.Family{tree.NormAttributes}, Columns: []table.ColumnRange{tree.Columns(t)}}
-	for row, err := range s.Reader.Scan(ctx, s.Partition.Tree, table.Range{}, sel) {
+	in, sel := s.Partition.Tree, table.Select{Families: []table.Family{tree.NormAttributes}, Columns: []table.ColumnRange{tree.Columns(t)}}
+	keyOf := func(c *table.Cell) []byte { return tree.Decode(c).Key }
+	if t.Keyless() {
+		in, sel = s.Partition.Master, table.Select{Families: []table.Family{master.UpAttributes}, Columns: master.AnyOptions(t)}
+		keyOf = func(c *table.Cell) []byte { return c.Value } // different keys have different values
+	}
+	for row, err := range s.Reader.Scan(ctx, in, table.Range{}, sel) {
 		if err != nil {
 			return v, err
 		}
 		for i := range row.Cells {
-			if c := tree.Decode(&row.Cells[i]); len(c.Key) > 0 {
-				h := maphash.Bytes(seed, c.Key)
+			if key := keyOf(&row.Cells[i]); len(key) > 0 {
+				h := maphash.Bytes(seed, key)
 				counts[h]++
 				v.Entries++
 				v.Largest = max(v.Largest, counts[h])

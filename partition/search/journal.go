@@ -299,7 +299,7 @@ func learnAhead(ctx context.Context, s *state.Snapshot, before *catalog.Ahead, i
 func selectStamps(s *state.Snapshot) table.Select {
 	sel := table.Select{Families: []table.Family{master.UpAttributes}}
 	for _, t := range []*schema.AttributeType{s.Catalog.CreateTimestamp, s.Catalog.ModifyTimestamp} {
-		sel.Columns = append(sel.Columns, table.ColumnPrefix(master.UpAttributes, []byte(t.Name())))
+		sel.Columns = append(sel.Columns, master.AnyOptions(t)...)
 	}
 	return sel
 }

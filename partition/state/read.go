@@ -442,7 +442,7 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.Attrib
 	for _, t := range types {
 		for _, sub := range s.Catalog.Schema.Subtypes(t) {
 			if !sub.Secret() {
-				sel.Columns = append(sel.Columns, master.Columns(sub, ""), table.ColumnPrefix(master.UpAttributes, []byte(sub.Name()+";")))
+				sel.Columns = append(sel.Columns, master.AnyOptions(sub)...)
 			}
 		}
 	}
@@ -454,7 +454,9 @@ func (s *Snapshot) Wide(ctx context.Context, id entry.ID, types []*schema.Attrib
 		return nil, err
 	}
 	attributes, err := master.Decode(row, s.Catalog.Schema)
-	return &entry.Entry{ID: id, Attributes: withID(s.Catalog, id, attributes)}, err
+	attributes = withID(s.Catalog, id, attributes)
+	entry.Order{}.Arrange(attributes)
+	return &entry.Entry{ID: id, Attributes: attributes}, err
 }
 
 // HasChildren reports whether an entry has a child.

@@ -40,7 +40,7 @@ type Keyed struct {
 	Position  master.Position
 }
 
-// ValuesOf reads the keys of an entry's values of one type from the tree.
+// ValuesOf reads the keys of an entry's values of one type from the tree, or computes them if they are not stored.
 func (s *Snapshot) ValuesOf(ctx context.Context, id entry.ID, t *schema.AttributeType) (*TypeValues, error) {
 	node, err := s.Node(ctx, id)
 	if err != nil {
@@ -48,6 +48,14 @@ func (s *Snapshot) ValuesOf(ctx context.Context, id entry.ID, t *schema.Attribut
 	}
 	if node == nil {
 		return nil, catalog.Errorf(catalog.NoSuchEntry, "no such entry")
+	}
+	if t.Keyless() {
+		row, err := s.Reader.Get(ctx, s.Partition.Master, master.Row(id), table.Select{
+			Families: []table.Family{master.UpAttributes}, Columns: master.AnyOptions(t)})
+		if err != nil {
+			return nil, err
+		}
+		return ValuesIn(id, t, row, s.Catalog.Schema)
 	}
 	row, err := s.Reader.Get(ctx, s.Partition.Tree, tree.Key(node.Parent, node.NormRDN), table.Select{
 		Families: []table.Family{tree.NormAttributes}, Columns: []table.ColumnRange{tree.Columns(t)}})
@@ -74,6 +82,24 @@ func ValuesOf(id entry.ID, t *schema.AttributeType, row table.Row) *TypeValues {
 		}
 	}
 	return tv
+}
+
+// ValuesIn computes the keys of the values that a row of master has of a type.
+func ValuesIn(id entry.ID, t *schema.AttributeType, row table.Row, s *schema.Schema) (*TypeValues, error) {
+	tv := &TypeValues{id: id, typ: t}
+	for i := range row.Cells {
+		typ, options, _ := master.Describe(row.Cells[i].Qualifier, s)
+		if typ != t {
+			continue
+		}
+		key, err := catalog.KeyOf(t, row.Cells[i].Value)
+		if err != nil {
+			return nil, err
+		}
+		d := tv.Description(options)
+		d.List = append(d.List, Keyed{tree.Qualifier(t, options, key), bytes.Clone(key), bytes.Clone(master.PositionOf(row.Cells[i].Qualifier))})
+	}
+	return tv, nil
 }
 
 // Is reports whether k is the value with the given key. The argument q is the result of

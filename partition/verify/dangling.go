@@ -12,8 +12,6 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
-	"github.com/seed-4dac0d86/ldapd/store/table"
-	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
 // A DanglingValue is a value that names no entry.
@@ -160,9 +158,11 @@ func (f *danglingFinder) descriptions(ctx context.Context, id entry.ID) ([]*stat
 	if err != nil || node == nil {
 		return nil, err
 	}
-	row, err := f.s.Reader.Get(ctx, f.s.Partition.Tree, tree.Key(node.Parent, node.NormRDN), table.Select{
-		Families: []table.Family{tree.NormAttributes}, Columns: []table.ColumnRange{tree.Columns(f.x.Typ)}})
-	return state.ValuesOf(id, f.x.Typ, row.Clone()).Described, err
+	tv, err := f.s.ValuesOf(ctx, id, f.x.Typ)
+	if err != nil {
+		return nil, err
+	}
+	return tv.Described, nil
 }
 
 // cutIn reads the values under a description that are in an index row with a cut key. It

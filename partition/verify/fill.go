@@ -60,7 +60,7 @@ type filler struct {
 func (f *filler) run(ctx context.Context) error {
 	sel := table.Select{Families: []table.Family{master.TreeInfo, master.UpAttributes}, MaxCells: state.MaxColumns}
 	for _, x := range f.indexes {
-		sel.Columns = append(sel.Columns, master.Columns(x.Typ, ""), table.ColumnPrefix(master.UpAttributes, []byte(x.Typ.Name()+";")))
+		sel.Columns = append(sel.Columns, master.AnyOptions(x.Typ)...)
 	}
 	for row, err := range f.s.Reader.Scan(ctx, f.s.Partition.Master, table.Range{}, sel) {
 		if err != nil {

@@ -33,13 +33,12 @@ func nameInTree(s *schema.Schema, parent entry.ID, key []byte) (string, bool) {
 // rdnOf returns an RDN whose normalised form is n.
 func rdnOf(s *schema.Schema, n dn.Norm) (r dn.RDN, ok bool) {
 	for _, part := range n.AVAs() {
-		oid, key, _ := strings.Cut(part, "=")
-		t := s.Attribute(oid)
+		t := s.StoredAs(part.Type)
 		if t == nil {
 			return nil, false
 		}
 		// The key of a text value may begin or end with spaces that are not part of the value.
-		r = append(r, dn.AVA{Type: t.Name(), Value: []byte(strings.Trim(key, " "))})
+		r = append(r, dn.AVA{Type: t.Name(), Value: []byte(strings.Trim(part.Key, " "))})
 	}
 	again, err := r.Normalize(s)
 	return r, err == nil && again == n

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/master"
@@ -27,6 +28,9 @@ func Rebuild(ctx context.Context, s table.Store, o catalog.Options, ro ReindexOp
 	h, err := catalog.ReadHeader(ctx, s)
 	if err != nil {
 		return 0, err
+	}
+	if err := h.Known(); err != nil {
+		return 0, fmt.Errorf("%s: %w", s, err)
 	}
 	p, err := catalog.Open(ctx, s, o.WithDefaults(), h)
 	if err != nil {
@@ -219,7 +223,7 @@ func (r *rebuilder) entry(ctx context.Context, x *subject) error {
 	}
 	inTree := table.Mutation{Row: tree.Key(x.node.Parent, rdn), Cells: []table.Cell{tree.Cell(x.id)}}
 	x.node.NormRDN = rdn
-	inMaster := table.Mutation{Row: master.Row(x.id), Cells: x.node.Cells()}
+	inMaster := table.Mutation{Row: master.Row(x.id), Cells: x.node.Cells(r.v.s.Catalog.Schema)}
 	for _, c := range x.row.Family(master.NormAttributes) {
 		c.Tombstone, c.Value = true, nil
 		inMaster.Cells = append(inMaster.Cells, c)
@@ -230,6 +234,9 @@ func (r *rebuilder) entry(ctx context.Context, x *subject) error {
 	}
 	for i := range x.values {
 		d := &x.values[i]
+		if d.typ.Keyless() {
+			continue
+		}
 		if d.typ.Equality == nil || counts[d.typ.OID+d.options] <= tree.ManyValues {
 			inTree.Cells = append(inTree.Cells, d.column)
 			continue

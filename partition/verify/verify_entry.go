@@ -70,11 +70,15 @@ func (v *verifier) subject(ctx context.Context, row table.Row) (*subject, error)
 
 // value derives the key and the cells of one value.
 func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
-	z := bytes.IndexByte(c.Qualifier, 0)
-	if z < 0 {
+	t, options, ok := master.Describe(c.Qualifier, v.s.Catalog.Schema)
+	if !ok {
 		return v.found(ctx, FaultValue, master.Name, x.id, "the column %q belongs to no attribute", c.Qualifier)
 	}
-	t, options, err := v.s.Catalog.Describe(string(c.Qualifier[:z]))
+	description, _, _ := bytes.Cut(c.Qualifier, []byte{0})
+	if t != nil {
+		description = []byte(t.Name() + options)
+	}
+	t, options, err := v.s.Catalog.Describe(schema.NameOf(string(description)))
 	if err != nil {
 		return v.found(ctx, FaultValue, master.Name, x.id, "%v", err)
 	}
@@ -87,7 +91,7 @@ func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
 	}
 	d := derived{typ: t, options: options, key: key}
 	if !t.Secret() {
-		p := master.Position(c.Qualifier[z+1:])
+		p := master.PositionOf(c.Qualifier)
 		d.column, d.many = tree.ColumnOf(t, options, key, p), write.ManyColumn(t, options, key, p)
 	}
 	x.values = append(x.values, d)
@@ -201,7 +205,7 @@ func (x *subject) columns(many func(*derived) bool) *columns {
 	w := &columns{inTree: make(map[string][]byte, len(x.values)), inMaster: map[string][]byte{}}
 	for i := range x.values {
 		d := &x.values[i]
-		if d.typ.Secret() {
+		if d.typ.Secret() || d.typ.Keyless() {
 			continue
 		}
 		to, column := w.inTree, d.column
@@ -294,7 +298,7 @@ func (c *indexCheck) mutations(x *subject) (es []expected) {
 			enter(c.Mutation(d.key, x.id, x.node.Parent, false))
 		}
 	}
-	if present {
+	if present && index.HasPresence(c.Typ) {
 		enter(c.Presence(x.id, x.node.Parent, false))
 	}
 	return es
@@ -440,7 +444,7 @@ func (v *verifier) stray(ctx context.Context, c *indexCheck, batch []located) er
 	}
 	rows, err := v.s.Reader.GetMany(ctx, v.p.Master, keys, table.Select{
 		Families: []table.Family{master.TreeInfo, master.UpAttributes},
-		Columns:  []table.ColumnRange{master.Columns(c.Typ, ""), table.ColumnPrefix(master.UpAttributes, []byte(c.Typ.Name()+";"))}})
+		Columns:  master.AnyOptions(c.Typ)})
 	if err != nil {
 		return err
 	}

@@ -447,7 +447,7 @@ func (e *NewEntry) Write(p *catalog.Partition, c *catalog.Catalog, w writer, par
 	if parent == catalog.Root {
 		node.UpRDN = e.Name.String()
 	}
-	ch.master.Cells = append(make([]table.Cell, 0, 4+len(e.Attributes)*2), node.Cells()...)
+	ch.master.Cells = append(make([]table.Cell, 0, 4+len(e.Attributes)*2), node.Cells(c.Schema)...)
 	ch.tree.Cells = append(make([]table.Cell, 0, 1+len(e.Attributes)*2), tree.Cell(e.ID))
 	for i := range e.Attributes {
 		e.Attributes[i].Write(ch)
@@ -470,7 +470,7 @@ func (e *NewEntry) described(yield func(*schema.AttributeType, string) bool) {
 }
 
 func (a *NewAttribute) Write(c *change) {
-	many := len(a.values) > tree.ManyValues && a.Typ.Equality != nil && !a.Typ.Secret()
+	many := len(a.values) > tree.ManyValues && a.Typ.Keyed()
 	if many {
 		c.note(a.Typ, a.options, tree.Many, false)
 	}

@@ -2,6 +2,7 @@ package write
 
 import (
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
@@ -82,12 +83,12 @@ func (c *change) position(t *schema.AttributeType) master.Position {
 }
 
 // put writes one value: its column in master and its key. The key is written to the tree, or to
-// master if the description has many values. A secret value has no key.
+// master if the description has many values. A value of a secret or a keyless type has no key.
 func (c *change) put(t *schema.AttributeType, options string, v, key []byte, many bool) {
 	p := c.position(t)
 	c.master.Cells = append(c.master.Cells, master.Value(t, options, p, v))
 	switch {
-	case t.Secret():
+	case t.Secret() || t.Keyless():
 	case many:
 		c.master.Cells = append(c.master.Cells, ManyColumn(t, options, key, p))
 	default:
@@ -105,7 +106,7 @@ func ManyColumn(t *schema.AttributeType, options string, key []byte, p master.Po
 // tree itself, because the content of that column depends on whether other values remain.
 func (c *change) remove(t *schema.AttributeType, options string, k *state.Keyed, many bool) {
 	c.master.Cells = append(c.master.Cells, master.Gone(t, options, k.Position))
-	if t.Equality == nil || t.Secret() {
+	if !t.Keyed() {
 		return
 	}
 	cell := table.Cell{Family: tree.NormAttributes, Qualifier: k.Qualifier, Tombstone: true}
@@ -145,7 +146,10 @@ func (c *change) enterNew(x *catalog.Indexed, key, value []byte) {
 }
 
 // presence writes or removes the index cell that records that the entry has a value of
-// the type.
+// the type, if the index has such cells.
 func (c *change) presence(x *catalog.Indexed, gone bool) {
+	if !index.HasPresence(x.Typ) {
+		return
+	}
 	c.w.Write(x.Table(), x.Presence(c.id, c.parent, gone))
 }

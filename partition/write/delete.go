@@ -57,7 +57,7 @@ func (tx *Tx) Delete(ctx context.Context, name dn.DN) error {
 func selectDoomed(c *catalog.Catalog) table.Select {
 	columns := []table.ColumnRange{tree.Columns(c.ObjectClass)}
 	for _, x := range c.Ordered {
-		if x.Typ != c.ObjectClass {
+		if x.Typ != c.ObjectClass && !x.Typ.Keyless() {
 			columns = append(columns, tree.Columns(x.Typ))
 		}
 	}
@@ -121,6 +121,12 @@ func (tx *Tx) reindex(ctx context.Context, c *change, row table.Row, gone bool) 
 func (tx *Tx) eachIndexed(ctx context.Context, c *change, row table.Row, f func(*catalog.Indexed, [][]byte)) error {
 	for _, x := range tx.Catalog.Ordered {
 		tv := state.ValuesOf(c.id, x.Typ, row)
+		if x.Typ.Keyless() {
+			var err error
+			if tv, err = tx.ValuesOf(ctx, c.id, x.Typ); err != nil {
+				return err
+			}
+		}
 		if !tv.Present() {
 			continue
 		}

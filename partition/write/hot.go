@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
@@ -83,15 +84,13 @@ func (h *Hot) Stamp(id entry.ID, t *schema.AttributeType) []byte {
 // the values for which it returns true.
 func (h *Hot) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeType, drop func(t *schema.AttributeType, value []byte) bool) error {
 	sel := table.Select{Families: []table.Family{master.Secrets}}
-	byName := map[string]*schema.AttributeType{}
 	for _, t := range types {
 		if t == nil {
 			continue
 		}
-		byName[t.Name()] = t
 		sel.Columns = append(sel.Columns, master.Columns(t, ""))
 	}
-	if len(byName) == 0 {
+	if len(sel.Columns) == 0 {
 		return nil
 	}
 	row, err := h.tx.Reader.Get(ctx, h.tx.Partition.Master, master.Row(id), sel)
@@ -101,8 +100,8 @@ func (h *Hot) Drop(ctx context.Context, id entry.ID, types []*schema.AttributeTy
 	m := table.Mutation{Row: master.Row(id)}
 	for i := range row.Cells {
 		q := row.Cells[i].Qualifier
-		name, _, _ := bytes.Cut(q, []byte{0})
-		if t := byName[string(name)]; t != nil && drop(t, row.Cells[i].Value) {
+		of := slices.IndexFunc(types, func(t *schema.AttributeType) bool { return t != nil && bytes.HasPrefix(q, master.Columns(t, "").From) })
+		if of >= 0 && drop(types[of], row.Cells[i].Value) {
 			m.Cells = append(m.Cells, table.Cell{Family: master.Secrets, Qualifier: bytes.Clone(q), Tombstone: true})
 		}
 	}

@@ -52,6 +52,7 @@ type modification struct {
 	pl     state.Place
 	change *change
 	row    table.Row // the columns of the entry's tree row that were read
+	plain  table.Row // the columns of the entry's row in master that were read
 	types  []*edited
 	// given contains the types that normally only the server sets, and that the client sets in
 	// this change because the Rules permit it. It does not contain account attributes.
@@ -180,9 +181,8 @@ func (m *modification) columns() (keyed, plain table.Select) {
 	keyed.Families = []table.Family{tree.NormAttributes}
 	plain.Families = []table.Family{master.UpAttributes, master.Secrets}
 	for _, t := range m.types {
-		if t.typ.Secret() || t.typ.Equality == nil {
-			f := master.Family(t.typ)
-			plain.Columns = append(plain.Columns, master.Columns(t.typ, ""), table.ColumnPrefix(f, []byte(t.typ.Name()+";")))
+		if !t.typ.Keyed() {
+			plain.Columns = append(plain.Columns, master.AnyOptions(t.typ)...)
 			continue
 		}
 		keyed.Columns = append(keyed.Columns, tree.Columns(t.typ))
@@ -190,7 +190,11 @@ func (m *modification) columns() (keyed, plain table.Select) {
 	// Every change replaces the stamps. If a stamp is indexed, its old value is needed to
 	// remove the old index cell.
 	for _, t := range m.tx.stampTypes() {
-		if m.tx.Catalog.Indexes[t] != nil {
+		switch {
+		case m.tx.Catalog.Indexes[t] == nil:
+		case t.Keyless():
+			plain.Columns = append(plain.Columns, master.AnyOptions(t)...)
+		default:
 			keyed.Columns = append(keyed.Columns, tree.Columns(t))
 		}
 	}
@@ -229,20 +233,23 @@ func (m *modification) readPlain(ctx context.Context, sel table.Select) error {
 	if err != nil {
 		return err
 	}
+	m.plain = row.Clone()
 	for i := range row.Cells {
 		q := bytes.Clone(row.Cells[i].Qualifier)
-		desc := q[:len(q)-len(master.PositionOf(q))-1]
-		name, options := desc, ""
-		if k := bytes.IndexByte(desc, ';'); k >= 0 {
-			name, options = desc[:k], string(desc[k:])
-		}
+		typ, options, _ := master.Describe(q, m.tx.Catalog.Schema)
 		for _, t := range m.types {
-			if t.typ.Name() != string(name) || t.typ.Equality != nil && !t.typ.Secret() {
+			if t.typ != typ || t.typ.Keyed() {
 				continue
+			}
+			key := bytes.Clone(row.Cells[i].Value)
+			if t.typ.Keyless() {
+				if key, err = t.typ.Equality.Key(key); err != nil {
+					return err
+				}
 			}
 			d := t.before.Description(options)
 			d.Unkeyed = true
-			d.List = append(d.List, state.Keyed{Position: master.PositionOf(q), Key: bytes.Clone(row.Cells[i].Value)})
+			d.List = append(d.List, state.Keyed{Position: master.PositionOf(q), Key: key})
 		}
 	}
 	return nil

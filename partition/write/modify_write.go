@@ -78,11 +78,11 @@ func (m *modification) resolveClasses(ctx context.Context) (before, after *catal
 	if err != nil {
 		return nil, nil, err
 	}
-	names := make([][]byte, len(v.now))
+	keys := make([][]byte, len(v.now))
 	for k, n := range v.now {
-		names[k] = n.key
+		keys[k] = n.key
 	}
-	after, err = m.tx.Catalog.ClassesOf(names)
+	after, err = m.tx.Catalog.ClassesOfKeys(keys)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,7 +200,7 @@ func (m *modification) Write(ctx context.Context, e *edited) error {
 // values, writeValues moves its old columns to master.
 func (m *modification) writeValues(ctx context.Context, e *edited, v *editedValues) error {
 	c, t, options := m.change, e.typ, v.before.Options
-	keyed := t.Equality != nil && !t.Secret()
+	keyed := t.Keyed()
 	was := v.before.Many
 	many := keyed && (was && !v.whole || len(v.now) > tree.ManyValues)
 	for _, k := range v.removed {
@@ -296,6 +296,11 @@ func (m *modification) stamp() error {
 		}
 		if x := m.tx.Catalog.Indexes[s.typ]; x != nil {
 			before := state.ValuesOf(m.pl.ID, s.typ, m.row)
+			if s.typ.Keyless() {
+				if before, err = state.ValuesIn(m.pl.ID, s.typ, m.plain, m.tx.Catalog.Schema); err != nil {
+					return err
+				}
+			}
 			for _, k := range before.Description("").List {
 				m.change.enter(x, k.Key, true)
 			}

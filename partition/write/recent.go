@@ -1,7 +1,6 @@
 package write
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -149,28 +148,9 @@ func (tx *Tx) publish() {
 // itemAfter returns the item of an entry after a modification, as if it had been read from the store.
 func itemAfter(tx *Tx, m *modified, asOf uint64) *cache.Item {
 	as := m.after.Attributes
-	slices.SortFunc(as, func(a, b entry.Attribute) int { return compareColumns(tx.Catalog.EntryUUID, a, b) })
+	slices.SortStableFunc(as, func(a, b entry.Attribute) int { return strings.Compare(a.Options, b.Options) }) // as in the row
 	m.before.Node.Order.Arrange(as)
 	return tx.Catalog.Cache.NewItem(asOf, m.before.Node, as, nil)
-}
-
-// compareColumns compares attributes by their places in a row of the table master. The entryUUID, which has no
-// columns, is last.
-func compareColumns(id *schema.AttributeType, a, b entry.Attribute) int {
-	if a.Type == id || b.Type == id {
-		return cmp.Compare(bit(a.Type == id), bit(b.Type == id))
-	}
-	if a.Options == "" && b.Options == "" {
-		return strings.Compare(a.Type.Name(), b.Type.Name())
-	}
-	return strings.Compare(a.Type.Name()+a.Options, b.Type.Name()+b.Options)
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // isWide reports whether an entry counts as wide when it is read.

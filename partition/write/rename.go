@@ -258,7 +258,11 @@ func (m *modification) place(ctx context.Context, to *destination) error {
 		}
 		tx.Write(tx.Partition.Tree, table.Mutation{Row: from.tree.Row, DeleteRow: true})
 	}
-	node := master.Node{Parent: to.Parent, UpRDN: to.upRDN, NormRDN: to.RDN}
-	m.change.master.Cells = append(m.change.master.Cells, node.Cells()...)
+	was, err := tx.Node(ctx, m.pl.ID)
+	if err != nil {
+		return err
+	}
+	node := master.Node{Parent: to.Parent, UpRDN: to.upRDN, NormRDN: to.RDN, Order: was.Order}
+	m.change.master.Cells = append(m.change.master.Cells, node.Cells(tx.Catalog.Schema)...)
 	return m.Finish(ctx)
 }

@@ -237,7 +237,7 @@ type stamp struct {
 func valueHash(qualifier []byte) uint64 {
 	c := tree.Decode(&table.Cell{Qualifier: qualifier})
 	h := fnv.New64a()
-	h.Write(c.OID)
+	h.Write(c.Type)
 	h.Write([]byte{c.Kind})
 	h.Write(c.Key)
 	return h.Sum64()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unique"
 
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/schema"
 )
 
@@ -26,15 +27,17 @@ func OrderOf(as Described) Order {
 		return Order{}
 	}
 	var b strings.Builder
+	bare := false // the last description is a code
 	for t, options := range as {
 		if t.Operational() {
 			continue
 		}
-		if b.Len() > 0 {
+		if b.Len() > 0 && !bare {
 			b.WriteByte(' ')
 		}
-		b.WriteString(t.Name())
+		b.WriteString(t.InValues())
 		b.WriteString(options)
+		bare = options == "" && dn.CodeLength(t.InValues()) > 0
 	}
 	return ParseOrder(b.String())
 }
@@ -47,8 +50,8 @@ func ParseOrder(s string) Order {
 	return Order{unique.Make(s)}
 }
 
-// String returns the attribute descriptions, separated by spaces, or "" for the natural
-// order.
+// String returns the attribute descriptions, or "" for the natural order. Types are written as in the
+// columns of values. A space separates descriptions, but does not follow a code without options.
 func (o Order) String() string {
 	if o == (Order{}) {
 		return ""
@@ -59,13 +62,23 @@ func (o Order) String() string {
 // Valid reports whether the order contains each description only once.
 func (o Order) Valid() bool {
 	seen := map[string]bool{}
-	for d := range strings.SplitSeq(o.String(), " ") {
-		if d == "" && o != (Order{}) || seen[d] {
+	for rest := o.String(); rest != ""; {
+		var d string
+		if d, rest = cutDescription(rest); d == "" || seen[d] {
 			return false
 		}
 		seen[d] = true
 	}
-	return true
+	return !strings.HasSuffix(o.String(), " ")
+}
+
+// cutDescription returns the first description of an order and the rest of the order.
+func cutDescription(order string) (d, rest string) {
+	if n := dn.CodeLength(order); n > 0 && (len(order) == n || order[n] != ';') {
+		return order[:n], order[n:]
+	}
+	d, rest, _ = strings.Cut(order, " ")
+	return d, rest
 }
 
 // isNatural reports whether the described user attributes are in the natural order.
@@ -85,44 +98,47 @@ func isNatural(as Described) bool {
 }
 
 // precedes reports whether attribute a comes before attribute b in the natural order:
-// objectClass comes first, secret attributes come last, and the others are sorted as in the
-// rows of the master table.
+// objectClass comes first, secret attributes come last, and the others are sorted by name.
 func precedes(a *schema.AttributeType, aOptions string, b *schema.AttributeType, bOptions string) bool {
 	if x, y := unnamedRank(a), unnamedRank(b); x != y {
 		return x < y
 	}
-	if a == b {
-		return aOptions < bOptions
-	}
-	return a.Name()+aOptions < b.Name()+bOptions
+	return aOptions < bOptions
 }
 
-// These are the ranks of attributes that an order does not contain.
+// These are the ranks of attributes that an order does not contain. The rank of the name among the names of all
+// types is added to all of them but the first.
 const (
-	rankFirst = -1 // objectClass
-	rankUser  = 1<<24 + iota
-	rankSecret
-	rankOperational
+	rankFirst       = -1 // objectClass
+	rankUser        = 1 << 24
+	rankSecret      = 2 << 24
+	rankOperational = 3 << 24
+	rankID          = 4 << 24 // entryUUID
+	rankHidden      = 5 << 24 // operational and secret
 )
 
 func unnamedRank(t *schema.AttributeType) int {
 	switch {
 	case t.OID == objectClass:
 		return rankFirst
+	case t.Operational() && t.Secret():
+		return rankHidden + t.NameRank()
+	case t.OID == schema.EntryUUIDOID:
+		return rankID
 	case t.Operational():
-		return rankOperational
+		return rankOperational + t.NameRank()
 	case t.Secret():
-		return rankSecret
+		return rankSecret + t.NameRank()
 	}
-	return rankUser
+	return rankUser + t.NameRank()
 }
 
 const objectClass = "2.5.4.0"
 
 // Arrange sorts attributes: first objectClass if o does not contain it; then the attributes
 // that o contains, in the order that o defines; then the other user attributes, with secret
-// attributes last; then operational attributes. Attributes of equal rank keep their order.
-// Attributes that were read from a row are in the order of their names.
+// attributes last; then operational attributes, with entryUUID last. Attributes that o does not contain are in the order of their
+// names. Those with equal names keep their order, which is that of their options if they were read from a row.
 func (o Order) Arrange(as []Attribute) {
 	var keys [few]int64
 	var old [few]Attribute
@@ -162,7 +178,7 @@ const (
 func nameFew(order string, as []Attribute, keys []int64) {
 	for rank := 0; order != ""; rank++ {
 		var d string
-		d, order, _ = strings.Cut(order, " ")
+		d, order = cutDescription(order)
 		for i := range as {
 			if isCalled(&as[i], d) {
 				keys[i] = sortKey(rank, i)
@@ -173,7 +189,7 @@ func nameFew(order string, as []Attribute, keys []int64) {
 }
 
 func isCalled(a *Attribute, d string) bool {
-	name := a.Type.Name()
+	name := a.Type.InValues()
 	return len(d) == len(name)+len(a.Options) && d[:len(name)] == name && d[len(name):] == a.Options
 }
 
@@ -181,11 +197,11 @@ func isCalled(a *Attribute, d string) bool {
 func nameMany(order string, as []Attribute, keys []int64) {
 	at := make(map[string]int, len(as))
 	for i := range as {
-		at[as[i].Type.Name()+as[i].Options] = i
+		at[as[i].Type.InValues()+as[i].Options] = i
 	}
 	for rank := 0; order != ""; rank++ {
 		var d string
-		d, order, _ = strings.Cut(order, " ")
+		d, order = cutDescription(order)
 		if i, ok := at[d]; ok {
 			keys[i] = sortKey(rank, i)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 )
@@ -53,7 +54,7 @@ func TestOrder(t *testing.T) {
 		{"", "", "", ""},
 	} {
 		o := orderOf(described(c.given))
-		if o.String() != c.kept {
+		if names(o) != c.kept {
 			t.Errorf("the order of %q is %q, want %q", c.given, o, c.kept)
 		}
 		as := described(c.stored)
@@ -63,6 +64,44 @@ func TestOrder(t *testing.T) {
 		if again := orderOf(as); len(described(c.given)) >= len(as) && again != o {
 			t.Errorf("the order of %q is %q, and when it was arranged %q", c.given, o, again)
 		}
+	}
+}
+
+// names returns an order with the names of types.
+func names(o entry.Order) string {
+	var ds []string
+	for rest := o.String(); rest != ""; {
+		n := dn.CodeLength(rest)
+		d := schema.Core().StoredAs(rest[:n]).Name()
+		if rest = rest[n:]; strings.HasPrefix(rest, ";") {
+			var options string
+			options, rest, _ = strings.Cut(rest, " ")
+			d += options
+		}
+		ds = append(ds, d)
+	}
+	return strings.Join(ds, " ")
+}
+
+// TestOrderOfNames checks the order in stores without codes.
+func TestOrderOfNames(t *testing.T) {
+	s := schema.Core().WithCodes(1) // objectClass has a code
+	var as []entry.Attribute
+	for _, d := range []string{"sn", "cn;lang-de", "objectClass", "cn"} {
+		name, options, has := strings.Cut(d, ";")
+		if has {
+			options = ";" + options
+		}
+		as = append(as, entry.Attribute{Type: s.Attribute(name), Options: options})
+	}
+	o := orderOf(as)
+	if want := "sn cn;lang-de \x80cn"; o.String() != want || !o.Valid() {
+		t.Errorf("%q, want %q", o, want)
+	}
+	mixed := slices.Clone(as)
+	slices.Reverse(mixed)
+	if o.Arrange(mixed); descriptions(mixed) != descriptions(as) {
+		t.Errorf("%s, want %s", descriptions(mixed), descriptions(as))
 	}
 }
 
@@ -83,7 +122,8 @@ func TestAnyOrder(t *testing.T) {
 }
 
 func TestValidOrder(t *testing.T) {
-	for s, want := range map[string]bool{"": true, "cn": true, "cn sn": true, "cn cn": false, " ": false, "cn ": false, " cn": false, "cn  sn": false} {
+	for s, want := range map[string]bool{"": true, "cn": true, "cn sn": true, "cn cn": false, " ": false, "cn ": false, " cn": false, "cn  sn": false,
+		"\x81": true, "\x81\x82": true, "\x81\xc0\x80cn": true, "\x81;x \x82": true, "\x81 \x82": false, "\x81\x81": false, "\x81;x ": false} {
 		if got := entry.ParseOrder(s).Valid(); got != want {
 			t.Errorf("%q: %v", s, got)
 		}

@@ -31,10 +31,10 @@ func TestRegions(t *testing.T) {
 	early.Splits = nil
 	want := map[string][]string{
 		"index_cn":          nil,
-		"index_mail":        {"*\x80", "=", "= k \x00\x01"},
-		"index_uidNumber":   {"*\x80", "=", "=\x8510000\x00\x01"},
+		"index_mail":        {"= k \x00\x01"},
+		"index_uidNumber":   {"=\x8510000\x00\x01"},
 		"index_member":      {"*\x80", "="},
-		"index_objectClass": {"*\x80", "=", "=2.5\x00\x01"},
+		"index_objectClass": {"=\xb6\x00\x01"},
 		"unique": {zero + "0.9.2342.19200300.100.1.1\x00", zero + "0.9.2342.19200300.100.1.1\x00= k \x00\x01",
 			"\x70" + zero[1:] + "2.5.4.31\x00"},
 		"journal": {"\x00\x02", "\x00\x03", "\x00\x04", "\x00\x05", "\x00\x06", "\x00\x07", "\x00\x08", "\x00\x09", "\x40\x00"},
