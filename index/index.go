@@ -86,18 +86,11 @@ func Halves(prefix []byte, t *schema.AttributeType) [][]byte {
 	return [][]byte{AppendKey(slices.Clip(prefix), key)}
 }
 
-// manyValued are types of which an entry may have very many values that are no names of entries.
-var manyValued = map[string]bool{
-	"1.3.6.1.1.1.1.12": true, // memberUid
-	"1.3.6.1.1.1.1.14": true, // nisNetgroupTriple
-	"1.3.6.1.1.1.1.27": true, // nisMapEntry
-}
-
 // HasPresence reports whether the index of a type has rows that record which entries have any value. In stores with
-// codes, the rows of values serve, except for types of which an entry may have very many values.
-func HasPresence(t *schema.AttributeType) bool {
-	return t.InKeys() == t.OID || t.NamesEntries() || manyValued[t.OID]
-}
+// codes, that of objectClass has none: each entry has values of it.
+func HasPresence(t *schema.AttributeType) bool { return t.OID != objectClass || t.InKeys() == t.OID }
+
+const objectClass = "2.5.4.0"
 
 // A Candidate is an entry that may match. Position is the candidate's position in its
 // stream. The bytes of Position are valid until the next candidate is read.

@@ -31,8 +31,8 @@ func TestRegions(t *testing.T) {
 	early.Splits = nil
 	want := map[string][]string{
 		"index_cn":          nil,
-		"index_mail":        {"= k \x00\x01"},
-		"index_uidNumber":   {"=\x8510000\x00\x01"},
+		"index_mail":        {"*\x80", "=", "= k \x00\x01"},
+		"index_uidNumber":   {"*\x80", "=", "=\x8510000\x00\x01"},
 		"index_member":      {"*\x80", "="},
 		"index_objectClass": {"=\xb6\x00\x01"},
 		"unique": {zero + "0.9.2342.19200300.100.1.1\x00", zero + "0.9.2342.19200300.100.1.1\x00= k \x00\x01",
