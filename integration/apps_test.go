@@ -70,6 +70,17 @@ public class Login {
 }`), true, ""},
 	{"autofs", "autofs-ldap", "cp /usr/share/autofs/conffiles/auto.master /etc; sed -i s/^automount:.*/automount:files/ /etc/nsswitch.conf", false, ""},
 	{"dhcp", "isc-dhcp-server-ldap", "", true, ""},
+	{"dirmngr", "", `cd /mnt; mkdir -p /etc/gnupg/trusted-certs /mnt/.gnupg; chmod 700 /mnt/.gnupg
+		openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -subj "/O=Example Ltd/CN=Example CA" -addext keyUsage=critical,keyCertSign,cRLSign
+		openssl x509 -in ca.pem -outform DER -out ca.der; cp ca.der /etc/gnupg/trusted-certs
+		touch index; printf '%s\n' '[ca]' 'default_ca = d' '[d]' 'database = index' 'default_md = sha256' 'default_crl_days = 30' 'crl_extensions = e' '[e]' 'authorityKeyIdentifier = keyid' >ca.conf
+		openssl ca -config ca.conf -gencrl -keyfile ca.key -cert ca.pem | openssl crl -outform DER -out ca.crl
+		openssl req -newkey rsa:2048 -nodes -keyout jdoe.key -subj "/O=Example Ltd/CN=John Doe" -addext subjectAltName=email:jdoe@example.com |
+			openssl x509 -req -CA ca.pem -CAkey ca.key -copy_extensions copy -outform DER -out jdoe.der
+		printf '%s\n' "dn: cn=Example CA,dc=example,dc=com" "changetype: modify" "add: cACertificate;binary" "cACertificate;binary:< file:///mnt/ca.der" - \
+			"add: certificateRevocationList;binary" "certificateRevocationList;binary:< file:///mnt/ca.crl" "" \
+			"dn: uid=jdoe,ou=people,dc=example,dc=com" "changetype: modify" "add: userCertificate;binary" "userCertificate;binary:< file:///mnt/jdoe.der" |
+			ldapmodify -x -H ldap://localhost -D cn=admin,dc=example,dc=com -w secret`, true, "/usr/bin/dirmngr"},
 	{"django", "python3-django-auth-ldap", `cat >/mnt/bin/login <<'P'
 #!/usr/bin/python3
 import os, sys
