@@ -59,11 +59,15 @@ func checkLinear(t *testing.T, name string, size int, perOctet uint64, run func(
 	if large.cpu < 50*time.Millisecond && large.allocated < 8<<20 {
 		return
 	}
-	small, large := costOf(3, func() { run(size) }), costOf(3, func() { run(8 * size) })
-	if large.cpu > 24*max(small.cpu, 2*time.Millisecond) {
+	small := costOf(3, func() { run(size) })
+	most := cost{24 * max(small.cpu, 2*time.Millisecond), 20 * (small.allocated + 4096)}
+	if large.cpu > most.cpu || large.allocated > most.allocated { // perhaps something else ran
+		large = costOf(3, func() { run(8 * size) })
+	}
+	if large.cpu > most.cpu {
 		t.Errorf("%s: %d octets take %v of CPU, and %d take %v", name, size, small.cpu, 8*size, large.cpu)
 	}
-	if large.allocated > 20*(small.allocated+4096) {
+	if large.allocated > most.allocated {
 		t.Errorf("%s: %d octets allocate %d, and %d allocate %d", name, size, small.allocated, 8*size, large.allocated)
 	}
 }

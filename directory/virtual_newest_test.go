@@ -123,14 +123,16 @@ func (c *client) newest(filter string, page, limit int) (all []string, last *op.
 	}
 }
 
-// settle waits until the changelog shows everything that was committed.
+// settle waits until the changelog shows everything that was committed. It reads only the changes since it was called.
 func (c *client) settle() {
 	c.t.Helper()
+	dse := c.do("search", "base: ", "scope: base", "attrs: lastChangeNumber")
+	since := "(changeNumber>=" + valueIn(strings.TrimSuffix(dse, "\n0\n"), "lastChangeNumber") + ")"
 	c.must("modify", "dn: dc=example,dc=com", fmt.Sprint("replace description: ", time.Now().UnixNano()))
 	s, _ := changesOf(c.t, c.s, "dc=example,dc=com", op.BaseObject, "(objectClass=*)", "description")
 	want := valueIn(s[0], "description")
 	for range 10000 {
-		if got, _ := changesOf(c.t, c.s, "cn=changelog", op.SingleLevel, "(changeType=modify)", "changes"); strings.Contains(strings.Join(got, ""), want) {
+		if got, _ := changesOf(c.t, c.s, "cn=changelog", op.SingleLevel, since, "changes"); strings.Contains(strings.Join(got, ""), want) {
 			return
 		}
 		time.Sleep(time.Millisecond)
@@ -183,7 +185,7 @@ func TestNewestFirst(t *testing.T) {
 			t.Fatalf("only %d changes", len(all))
 		}
 		filters := []string{"(objectClass=*)", "(changeType=delete)"}
-		for range 20 {
+		for range 8 {
 			e := all[1+r.IntN(len(all)-1)]
 			of, at := valueIn(e, "targetEntryUUID"), number(all[1+r.IntN(len(all)-1)])
 			for _, f := range []string{"(targetEntryUUID=%s)", "(&(objectClass=changeLogEntry)(targetEntryUUID=%s)(changeNumber<=%d))", "(&(targetEntryUUID=%s)(changeNumber>=%d))"} {

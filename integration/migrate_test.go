@@ -184,13 +184,15 @@ floorsOfHouse: 3
 	}
 	for _, o := range []struct {
 		name  string
-		start func() *oldServer
+		start func(t *testing.T) *oldServer
 	}{
-		{"slapd", func() *oldServer { return startOldSlapd(t, "database config\nrootdn \""+slapdAdmin+"\"\n", "") }},
-		{"389", func() *oldServer { return startOldDirsrv(t, false) }},
+		{"slapd", func(t *testing.T) *oldServer {
+			return startOldSlapd(t, "database config\nrootdn \""+slapdAdmin+"\"\n", "")
+		}},
+		{"389", func(t *testing.T) *oldServer { return startOldDirsrv(t, false) }}, // is skipped where there is none
 	} {
 		t.Run(o.name, func(t *testing.T) {
-			old := o.start()
+			old := o.start(t)
 			args := []string{"import", "--url", old.url, "--bind", old.admin, "--password-file", old.passwordFile(t), file}
 			out := mustRun(t, args...)
 			if !strings.Contains(out, "nameForms of 2.25.4711.3 is not sent") {

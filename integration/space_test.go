@@ -82,7 +82,7 @@ func writeRound(t *testing.T, p *partition.Partition, round int, add bool) {
 func settledSize(t *testing.T, hb *hbasetest.Instance, prefix string, enough int64) (size int64) {
 	t.Helper()
 	end := time.Now().Add(time.Minute)
-	for same := 0; same < 8 || size > enough && time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
+	for same := 0; same < 12 || size > enough && time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
 		now, err := hb.Size(prefix + "_")
 		if err != nil {
 			t.Fatal(err)

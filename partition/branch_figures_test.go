@@ -21,8 +21,8 @@ import (
 )
 
 var (
-	branchChanges   = flag.Int("branchchanges", 2000, "entries that TestBranchFigures adds in a branch")
-	branchConflicts = flag.Int("branchconflicts", 500, "entries that TestBranchFigures changes in a branch and outside")
+	branchChanges   = flag.Int("branchchanges", 500, "entries that TestBranchFigures adds in a branch")
+	branchConflicts = flag.Int("branchconflicts", 100, "entries that TestBranchFigures changes in a branch and outside")
 	branchStore     = flag.String("branchstore", "embedded", "the store of TestBranchFigures: embedded, or many, a store in memory of many servers")
 )
 

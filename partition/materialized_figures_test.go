@@ -29,8 +29,8 @@ import (
 )
 
 var (
-	viewPeople = flag.Int("viewpeople", 2000, "entries of TestViewFigures")
-	viewLoad   = flag.Duration("viewload", time.Second, "how long TestViewFigures makes commits")
+	viewPeople = flag.Int("viewpeople", 1000, "entries of TestViewFigures")
+	viewLoad   = flag.Duration("viewload", 300*time.Millisecond, "how long TestViewFigures makes commits")
 	viewRounds = flag.Int("viewrounds", 1, "how often TestViewFigures makes commits with views and without a manager, by turns")
 	viewRate   = flag.Int("viewrate", 2000, "commits a second in TestViewFigures")
 )

@@ -295,10 +295,38 @@ func TestWalkRoundTrips(t *testing.T) {
 	})
 }
 
+// fillLists adds 700 people, of whom 150 are in a department and 159 in a town, which are the lists of indexes of a layout.
+func fillLists(t *testing.T, s distant, layout catalog.Layout) {
+	ctx := context.Background()
+	p := openOn(t, s)
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
+	must(t, onlineschema.SetIndexes(ctx, p, []catalog.Index{{Attribute: "objectClass", Layout: layout}, {Attribute: "departmentNumber", Layout: layout}, {Attribute: "l", Layout: layout}, {Attribute: "sn", Layout: layout}}))
+	must(t, add(t, p, domain, domainLines...))
+	must(t, add(t, p, people, "objectClass: organizationalUnit"))
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		for i := range 700 {
+			lines := []string{"objectClass: inetOrgPerson", "sn: x", "userPassword: secret"}
+			if i < 150 {
+				lines = append(lines, "departmentNumber: a")
+			}
+			if 32 <= i && i < 191 {
+				lines = append(lines, "l: b")
+			}
+			if _, err := tx.Add(ctx, name(fmt.Sprintf("cn=%d,%s", i, people)), attrs(lines...), false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	must(t, p.Close(ctx))
+}
+
 // TestListRoundTrips counts the sequential round trips of searches by the indexes of a store that
 // several servers share, the first time after the store was opened.
 func TestListRoundTrips(t *testing.T) {
 	for _, layout := range []catalog.Layout{catalog.RowLayout, catalog.ColumnLayout} {
+		s := distant{tabletest.NewMem(), true}
+		synctest.Test(t, func(t *testing.T) { fillLists(t, s, layout) })
 		for _, c := range []struct {
 			what, base, filter string
 			secrets, warm      bool // the search asks for secrets; it was made before without secrets
@@ -326,29 +354,8 @@ func TestListRoundTrips(t *testing.T) {
 			t.Run(string(layout)+": "+c.what, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ctx := context.Background()
-					s := distant{tabletest.NewMem(), true}
+					time.Sleep(time.Hour) // the store was filled in another bubble, whose time began like this one's
 					p := openOn(t, s)
-					must(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
-					must(t, onlineschema.SetIndexes(ctx, p, []catalog.Index{{Attribute: "objectClass", Layout: layout}, {Attribute: "departmentNumber", Layout: layout}, {Attribute: "l", Layout: layout}, {Attribute: "sn", Layout: layout}}))
-					must(t, add(t, p, domain, domainLines...))
-					must(t, add(t, p, people, "objectClass: organizationalUnit"))
-					must(t, update(t, p, func(tx *partition.Tx) error {
-						for i := range 700 {
-							lines := []string{"objectClass: inetOrgPerson", "sn: x", "userPassword: secret"}
-							if i < 150 {
-								lines = append(lines, "departmentNumber: a")
-							}
-							if 32 <= i && i < 191 {
-								lines = append(lines, "l: b")
-							}
-							if _, err := tx.Add(ctx, name(fmt.Sprintf("cn=%d,%s", i, people)), attrs(lines...), false); err != nil {
-								return err
-							}
-						}
-						return nil
-					}))
-					must(t, p.Close(ctx))
-					p = openOn(t, s)
 					defer p.Close(ctx)
 					n := state.Newest(p)
 					defer n.Close()

@@ -26,7 +26,10 @@ import (
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
-var stampSeed = flag.Uint64("stamp-seed", 0, "the seed of TestStampsModel")
+var (
+	stampSeed  = flag.Uint64("stamp-seed", 0, "the seed of TestStampsModel")
+	stampSteps = flag.Int("stamp-steps", 200, "changes of each history of TestStampsModel")
+)
 
 // TestStampsModel makes random histories: changes on the trunk and in branches, imports and copies
 // with stamps in the past and in the future, loads, and collections. It compares searches for the
@@ -43,9 +46,9 @@ func TestStampsModel(t *testing.T) {
 		ctx := context.Background()
 		m := &stampModel{t: t, r: rand.New(rand.NewPCG(seed, 1)), second: time.Second}
 		o := partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Txn: txn.Options{Poll: time.Millisecond, SecretAge: time.Nanosecond, Now: m.now}}
-		steps := 400
+		steps := *stampSteps
 		if _, ok := s.(table.Batcher); !ok {
-			steps = 150
+			steps = steps * 3 / 8
 			m.second = time.Millisecond // leases end in real time, so the clock must not be faster
 		}
 		p, err := partition.Open(ctx, s, o)

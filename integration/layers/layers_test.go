@@ -28,7 +28,7 @@ var order = strings.Fields(`
 	partition/columns partition/cache partition/catalog partition/state partition/search partition/usage
 	partition/write partition/load partition/verify partition/onlineschema
 	partition/erase partition/changestream partition/materialized partition/branch partition
-	partition/history directory/account directory/account/strength directory/auth directory/auth/bearer directory/auth/gssapi directory/acl tools/aclimport/draft tools/aclimport/aci tools/aclimport/olc tools/aclimport directory/access tools/bulk tools/migrate
+	partition/history directory/account directory/account/strength/words directory/account/strength directory/auth directory/auth/bearer directory/auth/gssapi directory/acl tools/aclimport/draft tools/aclimport/aci tools/aclimport/olc tools/aclimport directory/access tools/bulk tools/migrate
 	cmd/ldapd/internal/hasher
 	directory/internal/wellknown directory/internal/accesslog directory/internal/transaction directory/settings directory/internal/judge directory/internal/policies directory/internal/accountlog directory/internal/request
 	directory/internal/collective directory/internal/membership directory/internal/filterprep directory/internal/identify directory/internal/accountcheck directory/internal/password

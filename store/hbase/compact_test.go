@@ -107,7 +107,7 @@ func TestPurge(t *testing.T) {
 		t.Fatal(err)
 	}
 	var found []string
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(500 * time.Millisecond) { // HBase cleans up every 6 s
 		if found = filesWith(t, hb.Root(), gone); len(found) == 0 {
 			break
 		}

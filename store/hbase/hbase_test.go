@@ -41,10 +41,10 @@ func open(tb testing.TB) *hbase.Store {
 	return s
 }
 
-// TestMain limits each test that uses rapid to 30 runs, because each run makes hundreds of
+// TestMain limits each test that uses rapid to 15 runs, because each run makes hundreds of
 // calls of HBase. The flag -rapid.checks changes the limit.
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "30"); err != nil {
+	if err := flag.Set("rapid.checks", "15"); err != nil {
 		panic(err)
 	}
 	flag.Parse()

@@ -160,7 +160,7 @@ func (w world) ranges() table.Range {
 	return table.Range{}
 }
 
-var queriesFlag = flag.Int("queries", 500, "queries of TestRandom")
+var queriesFlag = flag.Int("queries", 250, "queries of TestRandom")
 
 // TestRandom runs random queries on random histories and compares the results with the
 // results of the reference store. Filters are hints: every row that matches must be

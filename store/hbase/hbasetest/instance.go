@@ -185,8 +185,9 @@ func (c *Config) arguments() (args []string) {
 // sense on a cluster. The memstores allocate memory as needed. With MSLAB they would allocate
 // a chunk of 2 MB for every family of every region, and the tables of a few tests would
 // exhaust the heap. HBase hardly ever updates its own metrics and keeps none of tables and users,
-// because that takes CPU time from the tests, and half of the heap with a hundred tables. Within
-// seconds it deletes the files that a compaction has replaced.
+// because that takes CPU time from the tests, and half of the heap with a hundred tables. What HBase does
+// periodically with all regions and all files, it does as rarely as tests can wait for: the region server's reports, the removal of
+// files that a compaction has replaced, and the deletion of what nobody needs.
 func (c *Config) properties(servers int) [][2]string {
 	number := strconv.Itoa
 	p := [][2]string{
@@ -211,12 +212,12 @@ func (c *Config) properties(servers int) [][2]string {
 		{"hbase.master.wait.on.regionservers.mintostart", number(servers)},
 		{"hbase.master.wait.on.regionservers.maxtostart", number(servers)},
 		{"hbase.master.wait.on.regionservers.interval", "100"},
-		{"hbase.regionserver.msginterval", "500"},
+		{"hbase.regionserver.msginterval", "1500"},
 		{"hbase.regionserver.metrics.period", "600000"},
 		{"hbase.regionserver.enable.table.latencies", "false"},
 		{"hbase.regionserver.user.metrics.enabled", "false"},
-		{"hbase.hfile.compaction.discharger.interval", "500"},
-		{"hbase.master.cleaner.interval", "3000"},
+		{"hbase.hfile.compaction.discharger.interval", "1000"},
+		{"hbase.master.cleaner.interval", "6000"},
 		{"hbase.master.hfilecleaner.ttl", "1000"},
 		{"hbase.master.logcleaner.ttl", "1000"},
 		{"hbase.hregion.memstore.mslab.enabled", "false"},
