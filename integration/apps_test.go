@@ -69,6 +69,21 @@ public class Login {
 	}
 }`), true, ""},
 	{"autofs", "autofs-ldap", "cp /usr/share/autofs/conffiles/auto.master /etc; sed -i s/^automount:.*/automount:files/ /etc/nsswitch.conf", false, ""},
+	{"backstage", "@backstage/plugin-catalog-backend-module-ldap@0.12.9", `cat >/mnt/show.js <<'J'
+const fs = require("fs")
+const { ConfigReader } = require("@backstage/config")
+const { LdapOrgEntityProvider } = require("@backstage/plugin-catalog-backend-module-ldap")
+const quiet = { error: console.error, warn: console.error, info() {}, debug() {}, child() { return quiet } }
+const [provider] = LdapOrgEntityProvider.fromConfig(new ConfigReader(require("yaml").parse(fs.readFileSync("/etc/backstage/app-config.yaml", "utf8"))), { logger: quiet, schedule: "manual" })
+const wanted = process.argv.slice(2)
+provider.connect({
+  applyMutation: async ({ entities }) => {
+    for (const { entity: e } of entities) if (wanted.includes(e.metadata.name)) console.log(e.kind, e.metadata.name, ...(e.spec.memberOf ?? []), e.spec.parent ?? "-")
+  },
+}).then(() => provider.read()).catch((e) => console.log(e.message)).then(() => process.exit())
+J
+		printf '#!/bin/sh\nNODE_PATH=/usr/lib/apps/node_modules NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt exec node /mnt/show.js "$@" 2>>/mnt/node.log\n' >/mnt/bin/show
+		chmod 755 /mnt/bin/show`, true, "/usr/bin/node"},
 	{"dhcp", "isc-dhcp-server-ldap", "", true, ""},
 	{"dirmngr", "", `cd /mnt; mkdir -p /etc/gnupg/trusted-certs /mnt/.gnupg; chmod 700 /mnt/.gnupg
 		openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -subj "/O=Example Ltd/CN=Example CA" -addext keyUsage=critical,keyCertSign,cRLSign
