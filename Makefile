@@ -84,12 +84,13 @@ test-long:
 	$(GO) test ./store/archive -run 'TestCrashes|TestNeverTwoOwners' -crashes 1000 -promotions 100 -timeout 2h
 	$(GO) test ./cmd/ldapd -run 'TestUntil|TestStandbyFigures' -moments 100 -people 1000000 -rate 2000 -load 30s -timeout 2h
 	$(GO) test ./partition -run 'SpaceComesBack|MembersCostNothing' -people 10000 -rounds 100 -members 1000000 -timeout 2h
+	$(GO) test ./partition -run TestStampsModel -stamp-steps 5000 -timeout 2h
 	$(GO) test ./partition -run TestViewFigures -v -viewpeople 1000000 -viewload 30s -viewrounds 4 -timeout 2h
 	$(GO) test ./partition/materialized -run TestViews -histories 20000 -timeout 4h
 	$(GO) test ./integration -run 'TestFleet$$|TestViewsOnHBase' -fleet 10m -hbaseviews 10m -timeout 2h
 	$(GO) test ./integration -run TestViewsKilled -viewedpeople 1000000 -viewkills 20 -timeout 2h
 	$(GO) test ./integration -run 'TestHistories|SpaceComesBack|TestSnapshots|TestDifferential|TestKill' -histories 10m -people 500 -rounds 20 -snapshots 20 \
-		-directories 1000 -hbasedirectories 100 -kills 200 -hbasekills 50 -timeout 4h
+		-directories 1000 -hbasedirectories 100 -hbaseserverfilters 100 -kills 200 -hbasekills 50 -timeout 4h
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
