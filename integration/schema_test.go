@@ -93,7 +93,7 @@ func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 	r.Attribute("objectClass", []string{"device", "shelved"})
 	r.Attribute("shelf", values)
 	began := time.Now()
-	err := persist(func() error { return c.Add(r) })
+	err := outcome(c, dn, true, func() error { return c.Add(r) })
 	took := int64(time.Since(began))
 	for old := s.longest.Load(); old < took && !s.longest.CompareAndSwap(old, took); {
 		old = s.longest.Load()
@@ -109,8 +109,29 @@ func (s *shelves) add(c *ldap.Conn, dn string, n int) {
 		s.t.Errorf("add %s: %v", dn, err)
 	}
 	if err == nil && len(values) == 2 {
-		if err := persist(func() error { return c.Del(ldap.NewDelRequest(dn, nil)) }); err != nil {
+		if err := outcome(c, dn, false, func() error { return c.Del(ldap.NewDelRequest(dn, nil)) }); err != nil {
 			s.t.Errorf("delete %s: %v", dn, err)
+		}
+	}
+}
+
+// outcome makes an update, after which the entry dn is there or not. If the store failed while committing, outcome reads whether the
+// update was made, as docs/protocol.md tells clients, and makes it again if not.
+func outcome(c *ldap.Conn, dn string, there bool, update func() error) error {
+	for {
+		err := persist(update)
+		if code(err) != ldap.LDAPResultOther {
+			return err
+		}
+		var found []string
+		if err := persist(func() (err error) {
+			found, err = searchDN(c, dn, ldap.ScopeBaseObject, "(objectClass=*)")
+			return err
+		}); err != nil && code(err) != ldap.LDAPResultNoSuchObject {
+			return err
+		}
+		if (len(found) > 0) == there {
+			return nil
 		}
 	}
 }
