@@ -86,9 +86,9 @@ func TestManyChildren(t *testing.T) {
 		}
 	}
 	v.get("/tree?" + base)
-	v.shows("user0000099")
+	v.shows("crowd", "user0000098") // cn comes before uid
 	v.follow("More")
-	v.shows("user0000100", "user0000199")
+	v.shows("user0000099", "user0000198")
 	v.get("/tree?find=user0004242&" + base)
 	v.shows("user0004242")
 	v.get(dnLink(crowd) + "/values/member?from=9900")
