@@ -74,11 +74,14 @@ func (v *verifier) value(ctx context.Context, x *subject, c *table.Cell) error {
 	if !ok {
 		return v.found(ctx, FaultValue, master.Name, x.id, "the column %q belongs to no attribute", c.Qualifier)
 	}
-	description, _, _ := bytes.Cut(c.Qualifier, []byte{0})
+	var description string
 	if t != nil {
-		description = []byte(t.Name() + options)
+		description = t.Name() + options
+	} else {
+		unknown, _, _ := bytes.Cut(c.Qualifier, []byte{0})
+		description = schema.NameOf(string(unknown))
 	}
-	t, options, err := v.s.Catalog.Describe(schema.NameOf(string(description)))
+	t, options, err := v.s.Catalog.Describe(description)
 	if err != nil {
 		return v.found(ctx, FaultValue, master.Name, x.id, "%v", err)
 	}

@@ -3,7 +3,6 @@ package lsm
 import (
 	"bytes"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 
@@ -262,12 +261,7 @@ func (o *overwritten) add(d *delta) {
 	o.rows[d.t.spec.Name] = append(o.rows[d.t.spec.Name], row)
 }
 
+// sorted lists each row once, also one that was written in several groups.
 func (o *overwritten) sorted() table.Overwritten {
-	out := table.Overwritten{All: o.all}
-	for _, name := range slices.Sorted(maps.Keys(o.rows)) {
-		keys := o.rows[name]
-		slices.SortFunc(keys, bytes.Compare) // a row may have been written in several groups
-		out.Rows = append(out.Rows, table.Rows{Table: name, Keys: slices.CompactFunc(keys, bytes.Equal)})
-	}
-	return out
+	return table.Overwritten{Rows: table.SortedRows(o.rows), All: o.all}
 }

@@ -19,7 +19,7 @@ type Collector interface {
 	// written again.
 	Forget(ctx context.Context, rows [][]byte) (Collected, error)
 	// Keys streams the keys, in order, of all rows that have any stored cell, including
-	// cells that no view shows.
+	// cells that no view shows. The keys stay valid.
 	Keys(ctx context.Context, r Range) iter.Seq2[[]byte, error]
 }
 

@@ -33,6 +33,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 )
 
@@ -362,6 +363,16 @@ type Bulk interface {
 	Finish(ctx context.Context, last func(Overwritten) []Write) error
 	// Abort drops the load completely. After Finish it does nothing.
 	Abort() error
+}
+
+// SortedRows lists rows, whose keys are given by table, by table and key, each once.
+func SortedRows(keys map[string][][]byte) (rows []Rows) {
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		ks := slices.Clone(keys[name])
+		slices.SortFunc(ks, bytes.Compare)
+		rows = append(rows, Rows{Table: name, Keys: slices.CompactFunc(ks, bytes.Equal)})
+	}
+	return rows
 }
 
 // Overwritten describes the rows of versioned tables that existed before a Bulk and that it

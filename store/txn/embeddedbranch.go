@@ -232,7 +232,7 @@ func allRows(writes []table.Write, marks []markRow) (rows []table.Rows, marked [
 			marked = append(marked, m.table)
 		}
 	}
-	return sortedRows(keys), marked
+	return table.SortedRows(keys), marked
 }
 
 func (x *embeddedBrancher) clashes(ctx context.Context, b *Branch) (clashes []Clash, err error) {

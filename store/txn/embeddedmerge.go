@@ -1,7 +1,6 @@
 package txn
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -114,7 +113,7 @@ func (x *embeddedMerge) change(message []byte) (*change, error) {
 	// marks are not compared with the marks of the branch.
 	e.recent.knownSince = at.ordinal
 	return &change{table.Batch{
-		Revision: m, View: view, Joined: sortedRows(hidden),
+		Revision: m, View: view, Joined: table.SortedRows(hidden),
 		Writes: []table.Write{{Table: journal.Cluster, Mutations: freeing}},
 		Last: func(found table.Found) table.Write {
 			rec.Hidden = found.Hidden
@@ -261,13 +260,3 @@ func (g *gathered[T]) add(xs []T) {
 // full reports whether the set has stopped growing. In that case the list all may be
 // incomplete.
 func (g *gathered[T]) full() bool { return len(g.all) > g.most }
-
-// sortedRows lists rows by table and key, each once.
-func sortedRows(keys map[string][][]byte) (rows []table.Rows) {
-	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		ks := slices.Clone(keys[name])
-		slices.SortFunc(ks, bytes.Compare)
-		rows = append(rows, table.Rows{Table: name, Keys: slices.CompactFunc(ks, bytes.Equal)})
-	}
-	return rows
-}
