@@ -127,16 +127,24 @@ func (r RDN) appendNorm(b []byte, m Matcher) ([]byte, error) {
 		}
 		parts[i] = part
 	}
-	slices.SortFunc(parts, slices.Compare)
-	b = append(b, '+')
-	for i, part := range parts {
-		if i > 0 && slices.Equal(part, parts[i-1]) {
+	b = appendParts(b, parts)
+	for i := 1; i < len(parts); i++ {
+		if slices.Equal(parts[i], parts[i-1]) {
 			return nil, fmt.Errorf("the RDN %q has the same attribute value twice", r)
 		}
+	}
+	return b, nil
+}
+
+// appendParts appends the form of an RDN with several AVAs. It sorts the AVAs.
+func appendParts(b []byte, parts [][]byte) []byte {
+	slices.SortFunc(parts, slices.Compare)
+	b = append(b, '+')
+	for _, part := range parts {
 		b = binary.AppendUvarint(b, uint64(len(part)))
 		b = append(b, part...)
 	}
-	return b, nil
+	return b
 }
 
 func (a *AVA) appendNorm(b []byte, m Matcher) ([]byte, error) {
@@ -144,11 +152,16 @@ func (a *AVA) appendNorm(b []byte, m Matcher) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return append(appendType(b, typ), key...), nil
+}
+
+// appendType appends what precedes the key in an AVA.
+func appendType(b []byte, typ string) []byte {
 	b = append(b, typ...)
 	if CodeLength(typ) == 0 {
 		b = append(b, '=')
 	}
-	return append(b, key...), nil
+	return b
 }
 
 // CodeLength returns the length of the code with which a text begins, or 0 if it begins with an OID
@@ -192,6 +205,18 @@ func (n Norm) AVAs() (parts []NormAVA) {
 		parts, rest = append(parts, splitAVA(rest[k:k+int(size)])), rest[k+int(size):]
 	}
 	return parts
+}
+
+// JoinAVAs returns the normalised RDN with the given AVAs. It is the inverse of [Norm.AVAs].
+func JoinAVAs(avas []NormAVA) Norm {
+	parts := make([][]byte, len(avas))
+	for i, a := range avas {
+		parts[i] = append(appendType(nil, a.Type), a.Key...)
+	}
+	if len(parts) == 1 {
+		return Norm(parts[0])
+	}
+	return Norm(appendParts(nil, parts))
 }
 
 // SplitKey returns the normalised RDNs from which [Key] made the key. The first RDN is

@@ -34,7 +34,10 @@ import (
 const Info table.Family = 'i'
 
 // TableName returns the name of the index table of a type.
-func TableName(t *schema.AttributeType) string { return "index_" + t.Name() }
+func TableName(t *schema.AttributeType) string { return TablePrefix + t.Name() }
+
+// TablePrefix is the beginning of the names of all index tables.
+const TablePrefix = "index_"
 
 // Spec describes the index table of a type. In a column index, commits add small cells to a row,
 // and readers usually read the whole row. The engine may therefore keep a row as one image, but
@@ -47,7 +50,7 @@ func Spec(t *schema.AttributeType) table.Spec {
 		Spread:   true,
 	}
 	if HasPresence(t) {
-		s.Splits = append(s.Splits, []byte{presenceRow, 0x80}, []byte{valueRow})
+		s.Splits = append(s.Splits, []byte{presenceRow, 0x80}, []byte{ValueRow})
 	}
 	return s
 }
@@ -180,14 +183,15 @@ const MaxKey = 256
 
 const hashLen = 16
 
+// These are the first bytes of rows.
 const (
-	valueRow    = '='
-	presenceRow = '*'
+	ValueRow    = '=' // of a value
+	presenceRow = '*' // of an entry that has any value
 )
 
 // AppendKey appends the row key of a value: "=", the escaped key and its end.
 func AppendKey(b, key []byte) []byte {
-	b = append(b, valueRow)
+	b = append(b, ValueRow)
 	if len(key) <= MaxKey {
 		return append(escape(b, key), 0, 1)
 	}
@@ -199,7 +203,7 @@ func AppendKey(b, key []byte) []byte {
 // CutKey parses a row key that begins with the output of AppendKey. It returns the
 // value's key, whether the key was cut, and the rest of the row key.
 func CutKey(row []byte) (key []byte, cut bool, rest []byte, err error) {
-	if len(row) == 0 || row[0] != valueRow {
+	if len(row) == 0 || row[0] != ValueRow {
 		return nil, false, nil, table.ErrCorrupt
 	}
 	key, rest, ok := unescape(row[1:])
@@ -214,6 +218,13 @@ func CutKey(row []byte) (key []byte, cut bool, rest []byte, err error) {
 		return key, true, rest[hashLen:], nil
 	}
 	return nil, false, nil, table.ErrCorrupt
+}
+
+// CutHash returns the hash in the row key of a value whose key was cut. rest is the rest of the row key that CutKey
+// returned.
+func CutHash(row, rest []byte) []byte {
+	end := len(row) - len(rest)
+	return row[end-hashLen : end]
 }
 
 // escape writes 00 as 00 FF.
@@ -252,15 +263,15 @@ func unescape(b []byte) (key, rest []byte, ok bool) {
 
 // Rows returns the range of rows that may contain keys of the span.
 func (s Span) Rows() table.Range {
-	r := table.Prefix([]byte{valueRow})
+	r := table.Prefix([]byte{ValueRow})
 	if p := s.Prefix; len(p) > 0 {
-		r = table.Prefix(escape([]byte{valueRow}, p[:min(len(p), MaxKey)]))
+		r = table.Prefix(escape([]byte{ValueRow}, p[:min(len(p), MaxKey)]))
 	}
 	if f := s.From; f != nil {
-		r.Start = later(r.Start, escape([]byte{valueRow}, f[:min(len(f), MaxKey)]))
+		r.Start = later(r.Start, escape([]byte{ValueRow}, f[:min(len(f), MaxKey)]))
 	}
 	if t := s.To; t != nil {
-		end := table.PrefixEnd(append(escape([]byte{valueRow}, t[:min(len(t), MaxKey)]), 0))
+		end := table.PrefixEnd(append(escape([]byte{ValueRow}, t[:min(len(t), MaxKey)]), 0))
 		if bytes.Compare(end, r.End) < 0 {
 			r.End = end
 		}
@@ -273,7 +284,7 @@ func (s Span) Filter() table.Filter {
 	if len(s.Parts) == 0 {
 		return nil
 	}
-	prefix := escape([]byte{valueRow}, s.Prefix[:min(len(s.Prefix), MaxKey)])
+	prefix := escape([]byte{ValueRow}, s.Prefix[:min(len(s.Prefix), MaxKey)])
 	parts := make([][]byte, len(s.Parts))
 	for i, p := range s.Parts {
 		parts[i] = escape(nil, p)
@@ -325,7 +336,7 @@ func Continue(r table.Range, after []byte) table.Range {
 // Values returns the range of all rows of values behind a position. If reverse is set, it
 // returns the rows before the position.
 func Values(reverse bool, after []byte) table.Range {
-	r := table.Prefix([]byte{valueRow})
+	r := table.Prefix([]byte{ValueRow})
 	if !reverse {
 		return Continue(r, after)
 	}

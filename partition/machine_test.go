@@ -18,6 +18,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/reformat"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/partition/verify"
@@ -32,30 +33,80 @@ import (
 // the results of searches, at the newest revision and at past revisions.
 func TestModel(t *testing.T) { rapid.Check(t, runMachine) }
 
+// TestReformat is TestModel on a store in the first format, which is copied to one in the newest in between. The copy has
+// the same past.
+func TestReformat(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, p := openMachine(t, catalog.FormatNames)
+		m := &machine{ctx: context.Background(), p: p, model: newModel(p.Schema())}
+		m.run(t, map[string]func(*rapid.T){"reformat": func(t *rapid.T) {
+			if now, _ := m.p.RowFormats(); now != catalog.FormatNames {
+				return
+			}
+			ok(t, m.p.Close(m.ctx))
+			to, err := lsm.Open(lsm.Options{Path: "copy", FS: vfs.NewMem()})
+			ok(t, err)
+			ok(t, reformat.Copy(m.ctx, s, to, machineOptions))
+			ok(t, s.Close())
+			s = to
+			m.p, err = partition.Open(m.ctx, s, machineOptions)
+			ok(t, err)
+			m.model = m.model.with(m.p.Schema())
+			for i := range m.kept {
+				m.kept[i].model = m.kept[i].model.with(m.p.Schema())
+			}
+			m.verify(t)
+			m.past(t)
+		}})
+		m.compareNow(t)
+		m.verify(t)
+		ok(t, m.p.Close(m.ctx))
+		ok(t, s.Close())
+	})
+}
+
 // FuzzModel is TestModel with inputs that the fuzzer chooses by code coverage.
 func FuzzModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(runMachine)) }
 
 func runMachine(t *rapid.T) {
 	ctx := context.Background()
+	s, p := openMachine(t, *storeFormat)
+	defer s.Close()
+	defer p.Close(ctx)
+	m := &machine{ctx: ctx, p: p, model: newModel(p.Schema())}
+	m.run(t, nil)
+	m.compareNow(t)
+	m.verify(t)
+}
+
+var machineOptions = partition.Options{Schema: tagged, Cache: 1 << 20, Indexes: machineIndexes}
+
+// openMachine makes a store with a partition in memory.
+func openMachine(t *rapid.T, format int) (*lsm.Store, *partition.Partition) {
+	ctx := context.Background()
 	s, err := lsm.Open(lsm.Options{Path: "store", FS: vfs.NewMem()})
 	ok(t, err)
-	defer s.Close()
-	p, err := partition.Open(ctx, s, partition.Options{Format: *storeFormat, Create: true, Schema: tagged, Cache: 1 << 20, Indexes: machineIndexes})
+	o := machineOptions
+	o.Format, o.Create = format, true
+	p, err := partition.Open(ctx, s, o)
 	ok(t, err)
-	defer p.Close(ctx)
 	ok(t, onlineschema.SetSuffixes(ctx, p, []string{domain}))
-	m := &machine{ctx: ctx, p: p, model: newModel(p.Schema())}
+	return s, p
+}
+
+// run runs random actions, and those of more.
+func (m *machine) run(t *rapid.T, more map[string]func(*rapid.T)) {
 	m.transact(t, 1)
-	t.Repeat(map[string]func(*rapid.T){
+	actions := map[string]func(*rapid.T){
 		"transact": func(t *rapid.T) { m.transact(t, rapid.IntRange(1, 4).Draw(t, "operations")) },
 		"search":   m.search,
 		"entries":  func(t *rapid.T) { m.compareNow(t) },
 		"past":     m.past,
 		"verify":   m.verify,
 		"forget":   m.forget,
-	})
-	m.compareNow(t)
-	m.verify(t)
+	}
+	maps.Copy(actions, more)
+	t.Repeat(actions)
 }
 
 // machineIndexes are indexes of both layouts. Some are of single-valued types, and one is of a
@@ -234,7 +285,7 @@ var pools = map[string][]string{
 	"uid": {"1", "2", "x#"}, "sn": {"Lee", "LEE", "Ray"}, "description": {"one", "ONE", "two", long + "x", long + "X", long + "y", "d#"},
 	"description;x-a": {"one", "two", "d#"}, "description;x-a1": {"one", "d#"}, "description;x-ab": {"one", "two", "d#"},
 	"displayName": {"one", "One", "two", long}, "employeeNumber": {"7", "8", "9"},
-	"seeAlso":   {"cn=a,dc=example,dc=com", "CN=A, dc=Example,dc=com", "cn=#"},
+	"seeAlso":   {"cn=a,dc=example,dc=com", "CN=A, dc=Example,dc=com", "cn=" + long + ",dc=example", "cn=#"},
 	"jpegPhoto": {"one", large + "x", large + "y"}, "jpegPhoto;x-a": {"one"}, "userPassword": {"secret", "Secret", "{X}y"},
 	"uidNumber": {"1", "2", "10", "-7"}, "gidNumber": {"1", "100"}, "homeDirectory": {"/home"},
 	"objectClass": {"posixAccount", "extensibleObject", "uidObject", "top", "person", "inetOrgPerson", "organization", "POSIXACCOUNT"},

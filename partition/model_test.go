@@ -41,6 +41,15 @@ func (m *model) clone() *model {
 	return c
 }
 
+// with returns a clone that uses another schema.
+func (m *model) with(s *schema.Schema) *model {
+	c := newModel(s)
+	for _, e := range m.entries {
+		c.entries[c.key(e.name)] = e.clone()
+	}
+	return c
+}
+
 func (e *modelEntry) clone() *modelEntry {
 	c := &modelEntry{e.id, e.name, map[string][]string{}}
 	for d, vs := range e.values {

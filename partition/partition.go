@@ -24,6 +24,7 @@
 //	materialized  views: records that are computed from many entries
 //	branch        branches: lines of commits that are hidden until a merge
 //	history       what changed between two states, and restoring earlier states
+//	reformat      copies of stores with rows in the newest format
 package partition
 
 import (

@@ -80,11 +80,29 @@ func Key(parent entry.ID, rdn dn.Norm) []byte {
 	k := make([]byte, 0, len(parent)+min(len(rdn), maxRDN+hashLen))
 	k = append(k, parent[:]...)
 	if len(rdn) > maxRDN {
-		h := sha256.Sum256([]byte(rdn))
-		return append(append(k, rdn[:maxRDN]...), h[:hashLen]...)
+		return append(append(k, rdn[:maxRDN]...), Hash(rdn)...)
 	}
 	return append(k, rdn...)
 }
+
+// CutKey parses a row key. If the RDN was too long for the key, hash is the [Hash] of the RDN, and rdn is only the
+// beginning of it.
+func CutKey(row []byte) (parent entry.ID, rdn dn.Norm, hash []byte) {
+	rdn = dn.Norm(row[copy(parent[:], row):])
+	if len(rdn) > maxRDN {
+		rdn, hash = rdn[:maxRDN], []byte(rdn[maxRDN:])
+	}
+	return parent, rdn, hash
+}
+
+// Hash returns the hash that ends a row key and a column's qualifier in place of the rest of a long RDN or key.
+func Hash[T ~string | ~[]byte](whole T) []byte {
+	h := sha256.Sum256([]byte(whole))
+	return h[:hashLen]
+}
+
+// CutHash returns the hash in the column of a key that was cut.
+func (c *Column) CutHash() []byte { return c.Key[max(0, len(c.Key)-hashLen):] }
 
 // Parent returns the parent's id, which begins a row key.
 func Parent(row []byte) (p entry.ID) {
@@ -166,8 +184,7 @@ func Qualifier(t *schema.AttributeType, options string, key []byte) []byte {
 	if len(key) <= maxKey {
 		return append(append(q, Whole), key...)
 	}
-	h := sha256.Sum256(key)
-	return append(append(append(q, Cut), key[:maxKey]...), h[:hashLen]...)
+	return append(append(append(q, Cut), key[:maxKey]...), Hash(key)...)
 }
 
 // Plain returns the qualifier of a column that has no key in its qualifier.

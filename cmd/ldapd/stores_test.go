@@ -47,6 +47,21 @@ func TestStoresOfEarlierVersions(t *testing.T) {
 				t.Errorf("after the change it has\n%s", again)
 			}
 			ldapd(t, "check", "--store", store)
+			if strings.Contains(file, "codes") {
+				return
+			}
+			copied := filepath.Join(folder, "copied")
+			ldapd(t, "upgrade", "--accept-clock", "--store", store, "--to", copied)
+			for _, args := range [][]string{{"export"}, {"export", "--at", "first"}, {"log"}, {"checkpoint", "--list"}, {"index"}} {
+				if was, is := ldapd(t, append(args, "--store", store)...), ldapd(t, append(args, "--store", copied)...); was != is {
+					t.Errorf("%s of the store:\n%s\nand of the copy:\n%s", args, was, is)
+				}
+			}
+			ldapd(t, "gc", "--store", copied)
+			ldapd(t, "check", "--store", copied)
+			if text := ldapd(t, "upgrade", "--dry-run", "--store", copied); strings.Contains(text, "rows") {
+				t.Error(text)
+			}
 		})
 	}
 }

@@ -2,33 +2,90 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/cli"
 	"github.com/seed-4dac0d86/ldapd/cmd/ldapd/internal/config"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/reformat"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 func upgradeCommand(m *cli.Main) *cobra.Command {
-	a := upgradeArgs{}
+	a, to := upgradeArgs{}, ""
 	c := cli.Accepts(m.Command(&cobra.Command{
-		Use:   "upgrade --store STORE [--dry-run]",
-		Short: "Upgrade a store's files to the format of this version",
+		Use:   "upgrade --store STORE [--dry-run | --to STORE]",
+		Short: "Upgrade a store's files or rows to the format of this version",
 		Long: `Upgrade a store's files to the newest format that this version knows. A version of ldapd
 reads its own format and the previous one, and leaves a store in the format it has, so
 that you can go back to the previous version. Upgrade when you no longer want to go
 back; afterwards, older versions refuse the store. Servers continue to serve meanwhile.
---dry-run says which format the store has. The format of rows is not converted: the command
-says if a new store would have a newer one.`,
+--dry-run says which format the store has.
+
+With --to, make a copy of the store whose rows have the newest format, which takes fewer
+octets. The copy has the whole history, checkpoints and settings. Stop all servers of
+the store first, and start them on the copy. The store stays as it is, so you can go back
+to it, without what was written to the copy. An interrupted copy can be made again.`,
+		Example: `  ldapd upgrade --store /var/lib/ldapd/store
+  ldapd upgrade --store /var/lib/ldapd/store --to /var/lib/ldapd/new
+  ldapd upgrade --store hbase://zk1,zk2,zk3/prod --to hbase://zk1,zk2,zk3/prod2`,
 		Args: cobra.NoArgs,
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		if to != "" {
+			return upgradeTo(ctx, m, c, to)
+		}
 		return upgradeJob.Run(ctx, m, c, cli.ReadWrite, m.Around(), a)
 	}))
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say which format the store has, and change nothing")
+	c.Flags().StringVar(&to, "to", "", "`STORE` to make: a folder or a place in HBase, as that of the store")
+	c.MarkFlagsMutuallyExclusive("dry-run", "to")
 	return c
+}
+
+// upgradeTo copies the configured store to another one, with rows in the newest format.
+func upgradeTo(ctx context.Context, m *cli.Main, c *config.Config, to string) (err error) {
+	if hbase.IsURL(c.Store) != hbase.IsURL(to) {
+		return &config.Error{Where: "--to", Text: "the copy must be of the same kind as the store, a folder or a place in HBase; to move to the other, export and import"}
+	}
+	if _, err := cli.StoreThere(c, cli.ReadWrite); err != nil {
+		return err
+	}
+	from, err := cli.OpenStore(ctx, c, m.Logger(c), cli.ReadWrite, 0)
+	if errors.Is(err, table.ErrLocked) {
+		err = fmt.Errorf("%w: stop the server first", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	there := *c
+	there.Store = to
+	target, err := cli.OpenStore(ctx, &there, m.Logger(c), cli.Load, 0)
+	if err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	begun := time.Now()
+	err = reformat.Copy(ctx, from, target, partition.Options{
+		Schema: schema.Core().WithOptions(c.AttributeOptions...),
+		Txn:    txn.Options{Lease: c.Lease, Drift: c.Drift, Log: m.Logger(c), Now: cli.Clock(c)},
+		Log:    m.Logger(c),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(m.Stdout, "%s has everything of %s, with rows in the newest format (%s): start the servers on it, and remove the old store when you no longer want to go back\n",
+		to, c.Store, time.Since(begun).Round(100*time.Millisecond))
+	return err
 }
 
 // upgradeArgs are the arguments of the command besides the configuration.
@@ -66,7 +123,7 @@ func reseal(ctx context.Context, w *cli.Work, _ struct{}) error {
 func upgrade(ctx context.Context, w *cli.Work, a upgradeArgs) error {
 	before, newest := w.Partition.Formats()
 	if rows, best := w.Partition.RowFormats(); rows < best {
-		_, err := fmt.Fprintf(w.Stdout, "the rows have format %d and keep it; new stores have format %d, which takes fewer octets: to convert, export and import into a new store\n", rows, best)
+		_, err := fmt.Fprintf(w.Stdout, "the rows have format %d and keep it; new stores have format %d, which takes fewer octets: upgrade --to makes a copy with it\n", rows, best)
 		if err != nil {
 			return err
 		}

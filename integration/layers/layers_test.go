@@ -28,7 +28,7 @@ var order = strings.Fields(`
 	partition/columns partition/cache partition/catalog partition/state partition/search partition/usage
 	partition/write partition/load partition/verify partition/onlineschema
 	partition/erase partition/changestream partition/materialized partition/branch partition
-	partition/history directory/account directory/account/strength/words directory/account/strength directory/auth directory/auth/bearer directory/auth/gssapi directory/acl tools/aclimport/draft tools/aclimport/aci tools/aclimport/olc tools/aclimport directory/access tools/bulk tools/migrate
+	partition/history partition/reformat directory/account directory/account/strength/words directory/account/strength directory/auth directory/auth/bearer directory/auth/gssapi directory/acl tools/aclimport/draft tools/aclimport/aci tools/aclimport/olc tools/aclimport directory/access tools/bulk tools/migrate
 	cmd/ldapd/internal/hasher
 	directory/internal/wellknown directory/internal/accesslog directory/internal/transaction directory/settings directory/internal/judge directory/internal/policies directory/internal/accountlog directory/internal/request
 	directory/internal/collective directory/internal/membership directory/internal/filterprep directory/internal/identify directory/internal/accountcheck directory/internal/password
@@ -232,6 +232,7 @@ var reserved = map[string]string{
 	"partition/load":         "tools/bulk",
 	"partition/materialized": "cmd/ldapd cmd/ldapd/internal/serving cmd/ldapd/internal/status directory/internal/virtual directory/internal/write",
 	"partition/onlineschema": "cmd/ldapd cmd/ldapd/internal/accesscmd cmd/ldapd/internal/apply cmd/ldapd/internal/serving directory/internal/write tools/bulk tools/migrate",
+	"partition/reformat":     "cmd/ldapd",
 	"partition/usage":        "directory/internal/filterprep",
 	"partition/verify":       "cmd/ldapd cmd/ldapd/internal/apply cmd/ldapd/internal/cli tools/bulk",
 }

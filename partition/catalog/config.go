@@ -15,10 +15,12 @@ import (
 	"github.com/seed-4dac0d86/ldapd/index"
 	"github.com/seed-4dac0d86/ldapd/index/colindex"
 	"github.com/seed-4dac0d86/ldapd/index/rowindex"
+	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition/cache"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
 // Config is the configuration that all servers of a directory share. It is stored in the
@@ -119,17 +121,20 @@ const (
 )
 
 const (
-	HeaderTable  = "directory"
-	HeaderFamily = table.Family('h')
+	HeaderTable   = "directory"
+	SettingsTable = "config"
+	HeaderFamily  = table.Family('h')
 )
 
 var (
 	headerRow    = []byte("header")
 	headerColumn = []byte("header")
 
+	headerSpec = table.Spec{Name: HeaderTable, Unversioned: true, Families: []table.FamilySpec{{Name: HeaderFamily}}}
+
 	SettingsRow  = []byte("shared")
 	settingsSpec = table.Spec{
-		Name:     "config",
+		Name:     SettingsTable,
 		Families: []table.FamilySpec{{Name: HeaderFamily}, {Name: table.MarkFamily}},
 	}
 )
@@ -178,10 +183,7 @@ func (h *Header) Known() error {
 }
 
 func createHeader(ctx context.Context, s table.Store, h *Header) error {
-	err := s.Create(ctx, table.Spec{
-		Name: HeaderTable, Unversioned: true,
-		Families: []table.FamilySpec{{Name: HeaderFamily}},
-	})
+	err := s.Create(ctx, headerSpec)
 	if err != nil {
 		return err
 	}
@@ -235,6 +237,31 @@ func (h *Header) stored() Settings {
 // dropBarrier removes the barrier from settings that were read.
 func (s *Settings) dropBarrier() {
 	s.Indexes = slices.DeleteFunc(s.Indexes, func(x HeaderIndex) bool { return x == barrier })
+}
+
+// ToCodes changes a cell of the header or of the settings of a store in the first format to the cell that a store with n
+// codes has. Other cells of the same tables stay as they are.
+func ToCodes(c *table.Cell, n int) error {
+	if c.Family != HeaderFamily || c.Tombstone || string(c.Qualifier) != string(headerColumn) {
+		return nil
+	}
+	h := &Header{}
+	if err := json.Unmarshal(c.Value, h); err != nil {
+		return fmt.Errorf("header: %w: %w", table.ErrCorrupt, err)
+	}
+	isHeader := h.Format > 0 // settings have none
+	h.Format, h.Codes = FormatCodes, n
+	h.Settings = h.stored()
+	var err error
+	if c.Value, err = json.Marshal(&h.Settings); isHeader {
+		c.Value, err = json.Marshal(h)
+	}
+	return err
+}
+
+// Specs describes the tables of a directory: entries first, then names, settings and indexes, and the header last.
+func Specs(s *schema.Schema, h *Header) []table.Spec {
+	return append(append([]table.Spec{master.Spec(), tree.Spec(), settingsSpec}, newTypes(s).Specs(h)...), headerSpec)
 }
 
 var ErrHeaderChanged = errors.New("the shared configuration was changed by another server meanwhile: try again")

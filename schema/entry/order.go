@@ -59,6 +59,31 @@ func (o Order) String() string {
 	return o.given.Value()
 }
 
+// In returns the order with types as they are written in stores for which the schema was made. The schema must have
+// been made from the same definitions as that of the store from which the order comes.
+func (o Order) In(from, to *schema.Schema) Order {
+	var b strings.Builder
+	bare := true
+	for rest := o.String(); rest != ""; {
+		var d string
+		d, rest = cutDescription(rest)
+		if !bare {
+			b.WriteByte(' ')
+		}
+		text, options := d, ""
+		if i := strings.IndexByte(d, ';'); i >= 0 {
+			text, options = d[:i], d[i:]
+		}
+		if t := from.StoredAs(text); t != nil {
+			text = to.Attribute(t.OID).InValues()
+		}
+		b.WriteString(text)
+		b.WriteString(options)
+		bare = options == "" && dn.CodeLength(text) > 0
+	}
+	return ParseOrder(b.String())
+}
+
 // Valid reports whether the order contains each description only once.
 func (o Order) Valid() bool {
 	seen := map[string]bool{}

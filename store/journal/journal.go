@@ -62,6 +62,9 @@ const (
 	Incomplete = "incomplete"
 )
 
+// IncompleteSpec describes the table [Incomplete].
+var IncompleteSpec = table.Spec{Name: Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: 'i'}}}
+
 const clusterFamily = 'c'
 
 var (

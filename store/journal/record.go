@@ -1,8 +1,10 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
@@ -372,6 +374,34 @@ func decodeRows(b []byte) ([]Rows, error) {
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// RewriteCell changes the lists of rows in a cell of the journal. The function row returns the new key of a row of a
+// table, or nil if the row is no longer listed.
+func RewriteCell(c *table.Cell, row func(table string, key []byte) ([]byte, error)) error {
+	if len(c.Qualifier) != 1 || c.Qualifier[0] != rowsColumn[0] && c.Qualifier[0] != hiddenColumn[0] || c.Tombstone {
+		return nil
+	}
+	rows, err := decodeRows(c.Value)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		keys := rows[i].Keys[:0]
+		for _, key := range rows[i].Keys {
+			to, err := row(rows[i].Table, key)
+			if err != nil {
+				return err
+			}
+			if to != nil {
+				keys = append(keys, to)
+			}
+		}
+		slices.SortFunc(keys, bytes.Compare)
+		rows[i].Keys = keys
+	}
+	c.Value = appendRows(nil, rows)
+	return nil
 }
 
 func cutString(b []byte) (s, rest []byte, ok bool) {

@@ -236,3 +236,146 @@ func (w *writer) eraseColumns(d *delta) (left int, err error) {
 }
 
 var _ sink = (*pebble.Batch)(nil)
+
+var _ table.Copier = handle{}
+
+// CopyTo implements table.Copier. It rewrites each key and each image by itself, so the images of
+// branches keep their form.
+func (h handle) CopyTo(ctx context.Context, to table.Table, w table.Rewriter) (err error) {
+	dst, ok := to.(handle)
+	if !ok {
+		return fmt.Errorf("table %q is not in an embedded store", to.Name())
+	}
+	if err := h.s.gate.begin(ctx); err != nil {
+		return err
+	}
+	defer h.s.gate.end()
+	if err := dst.s.gate.beginWrite(ctx, false); err != nil {
+		return err
+	}
+	defer dst.s.gate.endWrite()
+	defer h.s.caught(&err)
+	c := copier{db: dst.s.db, w: w}
+	if c.dst, err = dst.s.tables.table(dst.name); err == nil {
+		err = c.run(ctx, h)
+	}
+	if err == nil { // the compaction flushes first, so that all is durable, and new tables are as small as old ones
+		err = c.db.Compact(ctx, appendHead(nil, c.dst.id, 0), appendHead(nil, c.dst.id+1, 0), true)
+	}
+	dst.s.iters.changed(0)
+	return h.s.wrap("copy "+h.name, err)
+}
+
+// A copier writes what a table contains to another table.
+type copier struct {
+	db  *pebble.DB
+	dst *tableInfo
+	w   table.Rewriter
+	out *pebble.Batch
+	enc encoder
+	key []byte
+}
+
+// copyBytes is the size of the batches that a copier writes.
+const copyBytes = 4 << 20
+
+func (c *copier) run(ctx context.Context, from handle) (err error) {
+	src, err := from.s.tables.table(from.name)
+	if err != nil {
+		return err
+	}
+	it, err := from.s.db.NewIter(&pebble.IterOptions{LowerBound: appendHead(nil, src.id, 0), UpperBound: appendHead(nil, src.id+1, 0)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	c.out = c.db.NewBatch()
+	defer func() { err = errors.Join(err, c.out.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.ValueAndErr()
+		if err == nil {
+			err = c.pair(it.Key(), v)
+		}
+		if err == nil && c.out.Len() >= copyBytes {
+			err = c.flush(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(it.Error(), c.flush(ctx))
+}
+
+func (c *copier) flush(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if err := c.db.Apply(c.out, pebble.NoSync); err != nil {
+		return err
+	}
+	c.out.Reset()
+	return nil
+}
+
+// pair writes the copy of one key and its value.
+func (c *copier) pair(key, value []byte) error {
+	row, term, rest, ok := cutEscaped([]byte{}, key[headLen:])
+	if !ok || term != termImage && term != termCol {
+		return errKey
+	}
+	row, err := c.w.Row(row)
+	if err != nil || row == nil {
+		return err
+	}
+	g := table.Family(key[headLen-1])
+	c.key = appendImage(c.key[:0], c.dst.id, g, row)
+	if term == termCol {
+		return c.column(rest, value, revisionOf(key))
+	}
+	if value, err = c.image(revisionOf(key), value); err != nil {
+		return err
+	}
+	return c.out.Set(append(c.key, rest...), value, nil)
+}
+
+// column writes the copy of the key of a column. rest is what follows the row in the key.
+func (c *copier) column(rest, value []byte, r table.Revision) error {
+	if len(rest) == 0 || len(value) == 0 {
+		return errKey
+	}
+	q, _, suffix, ok := cutEscaped([]byte{}, rest[1:])
+	if !ok {
+		return errKey
+	}
+	cell := table.Cell{Family: table.Family(rest[0]), Qualifier: q, Value: value[1:], Tombstone: value[0] == columnDead, Revision: r}
+	keep, err := c.w.Cell(&cell)
+	if err != nil || !keep {
+		return err
+	}
+	key := append(appendColumn(nil, c.key, cell.Family, cell.Qualifier), suffix...)
+	return c.out.Set(key, appendColumnValue(nil, &cell), nil)
+}
+
+// image returns the copy of an image.
+func (c *copier) image(r table.Revision, value []byte) ([]byte, error) {
+	m, err := parseImage(r, value)
+	if err != nil || m.columns {
+		return value, err
+	}
+	all, err := m.appendAll(nil)
+	if err != nil {
+		return nil, err
+	}
+	cells := all[:0]
+	for _, x := range all {
+		keep, err := c.w.Cell(&x)
+		if err != nil {
+			return nil, err
+		}
+		if keep {
+			cells = append(cells, x)
+		}
+	}
+	slices.SortFunc(cells, table.Cell.Compare)
+	return c.enc.image(r, m.del, cells), nil
+}

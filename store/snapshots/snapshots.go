@@ -246,7 +246,7 @@ func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 	if err := makeRoom(ctx, to, b); err != nil {
 		return err
 	}
-	if err := to.Create(ctx, incomplete); err != nil {
+	if err := to.Create(ctx, journal.IncompleteSpec); err != nil {
 		return err
 	}
 	for _, group := range inOrder(b.Tables, nil) {
@@ -265,10 +265,6 @@ func Restore(ctx context.Context, from, to *hbase.Store, b *Backup) error {
 	}
 	return to.Drop(ctx, journal.Incomplete)
 }
-
-// incomplete is the table that exists while Restore makes a store or Cut changes one. Servers
-// refuse to open a store that has this table.
-var incomplete = table.Spec{Name: journal.Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: 'i'}}}
 
 // makeRoom removes the tables that an interrupted Restore of b has left. It returns an error if
 // the store has any other tables.
@@ -321,7 +317,7 @@ func Cut(ctx context.Context, s *hbase.Store, name string, lease time.Duration, 
 	if err := silent(ctx, log, lease); err != nil {
 		return nil, err
 	}
-	if err := s.Create(ctx, incomplete); err != nil {
+	if err := s.Create(ctx, journal.IncompleteSpec); err != nil {
 		return nil, err
 	}
 	cut := func(ctx context.Context, t string) error {

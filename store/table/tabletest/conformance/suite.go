@@ -76,6 +76,9 @@ func Run(t *testing.T, open func(t *testing.T) table.Store) {
 	if _, ok := s.(table.Bulker); ok {
 		tests = append(tests, bulkTests...)
 	}
+	if _, ok := s.Table("").(table.Copier); ok {
+		tests = append(tests, copyTests...)
+	}
 	for _, x := range tests {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()

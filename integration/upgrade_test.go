@@ -1,0 +1,126 @@
+package integration
+
+import (
+	"context"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/store/hbase"
+	"github.com/seed-4dac0d86/ldapd/store/hbase/hbasetest"
+	"github.com/seed-4dac0d86/ldapd/store/lsm"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+)
+
+// makeOld makes a directory whose rows have the first format, without entries.
+func makeOld(t *testing.T, store string) {
+	t.Helper()
+	ctx := context.Background()
+	var s table.Store
+	var err error
+	if hbase.IsURL(store) {
+		s, err = hbase.Open(ctx, store, hbase.Options{Timeout: 20 * time.Second})
+	} else {
+		s, err = lsm.Open(lsm.Options{Path: store})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p, err := partition.Open(ctx, s, partition.Options{Create: true, Format: catalog.FormatNames, Indexes: []catalog.Index{
+		{Attribute: "objectClass", Layout: catalog.RowLayout}, {Attribute: "member", Layout: catalog.ColumnLayout},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUpgrade copies a store in the first format of rows, whose server was killed, while the copying command is killed
+// again and again. The copy has all that the store has, also its past, and is served.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []struct {
+		name  string
+		kills int
+		place func(*testing.T) string
+	}{
+		{"lsm", 4, func(t *testing.T) string { return filepath.Join(t.TempDir(), "store") }},
+		{"hbase", 1, func(t *testing.T) string { return "hbase://" + hbasetest.Start(t) + "/" + hbasetest.Prefix(t) }},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			store := kind.place(t)
+			makeOld(t, store)
+			importInto(t, store, example)
+			mustRun(t, "checkpoint", "--store", store, "imported")
+			to := store + "-new"
+			upgrade := []string{"upgrade", "--store", store, "--to", to}
+			p := serve(t, store, "--lease", "2s")
+			if out, status := ldapdRun(t, upgrade...); status == 0 || !strings.Contains(out, "server") {
+				t.Errorf("beside a server: status %d\n%s", status, out)
+			}
+			addPerson(t, p, "before")
+			p.kill()
+			begin := time.Now()
+			mustRun(t, "upgrade", "--store", store, "--to", store+"-first") // to see how long it takes
+			took := time.Since(begin)
+			for range kind.kills {
+				c, _ := start(t, nil, upgrade...)
+				time.Sleep(time.Duration(rand.Int64N(int64(took))))
+				c.kill()
+				if out, status := ldapdRun(t, "check", "--store", to); status == 0 && !strings.Contains(out, "checked") {
+					t.Errorf("half a copy: %s", out)
+				}
+			}
+			if out, status := ldapdRun(t, upgrade...); status != 0 && !strings.Contains(out, "has tables already") { // the last one may have ended
+				t.Fatalf("status %d\n%s", status, out)
+			}
+			for _, args := range [][]string{nil, {"--at", "imported"}} {
+				if diff := cmp.Diff(entriesOf(t, store, args...), entriesOf(t, to, args...)); diff != "" {
+					t.Errorf("export %q of the store and of the copy:\n%s", args, diff)
+				}
+			}
+			checkStore(t, to)
+			p = serve(t, to)
+			addPerson(t, p, "after")
+			for _, uid := range []string{"before", "after"} {
+				if names, err := searchDN(p.admin(), suffix, ldap.ScopeWholeSubtree, "(uid="+uid+")"); err != nil || len(names) != 1 {
+					t.Errorf("%s: %q, %v", uid, names, err)
+				}
+			}
+			p.stop()
+			checkStore(t, to)
+			if out := mustRun(t, "upgrade", "--dry-run", "--store", to); strings.Contains(out, "rows") {
+				t.Error(out)
+			}
+		})
+	}
+}
+
+// entriesOf exports a store. The order of siblings depends on the format.
+func entriesOf(t *testing.T, store string, args ...string) []string {
+	t.Helper()
+	return slices.Sorted(strings.SplitSeq(strings.TrimSpace(exported(t, store, args...)), "\n\n"))
+}
+
+func addPerson(t *testing.T, p *process, uid string) {
+	t.Helper()
+	a := ldap.NewAddRequest("uid="+uid+",ou=people,"+suffix, nil)
+	a.Attribute("objectClass", []string{"inetOrgPerson"})
+	a.Attribute("cn", []string{uid})
+	a.Attribute("sn", []string{uid})
+	if err := p.admin().Add(a); err != nil {
+		t.Fatal(err)
+	}
+}

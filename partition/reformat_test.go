@@ -1,0 +1,247 @@
+package partition_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/catalog"
+	"github.com/seed-4dac0d86/ldapd/partition/history"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
+	"github.com/seed-4dac0d86/ldapd/partition/reformat"
+	"github.com/seed-4dac0d86/ldapd/partition/search"
+	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/schema"
+	"github.com/seed-4dac0d86/ldapd/store/lsm"
+	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
+	"github.com/seed-4dac0d86/ldapd/tree"
+)
+
+func memStore(t testing.TB) *lsm.Store {
+	t.Helper()
+	s, err := lsm.Open(lsm.Options{Path: "store", FS: vfs.NewMem(), NoSync: true})
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// certificate returns a certificate whose issuer's name has types with codes.
+func certificate(t testing.TB) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	x := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "Example CA", Organization: []string{"Example"}}}
+	der, err := x509.CreateCertificate(rand.Reader, x, x, key.Public(), key)
+	must(t, err)
+	return der
+}
+
+// TestReformatEverything copies a directory in the first format that has all that has another form in the newest: names of all
+// lengths and with several AVAs, names as values, OIDs, certificates, many values of an attribute, types without codes,
+// naming contexts, and all of that in the past.
+func TestReformatEverything(t *testing.T) {
+	ctx := t.Context()
+	from := memStore(t)
+	o := partition.Options{Schema: tagged, Indexes: []catalog.Index{
+		{Attribute: "objectClass", Layout: catalog.RowLayout}, {Attribute: "member", Layout: catalog.ColumnLayout},
+		{Attribute: "uniqueMember", Layout: catalog.RowLayout}, {Attribute: "userCertificate", Layout: catalog.ColumnLayout},
+		{Attribute: "createTimestamp", Layout: catalog.ColumnLayout}, {Attribute: "uid", Layout: catalog.ColumnLayout},
+		{Attribute: "seeAlso", Layout: catalog.ColumnLayout},
+	}}
+	made := o
+	made.Format, made.Create = catalog.FormatNames, true
+	p, err := partition.Open(ctx, from, made)
+	must(t, err)
+	must(t, onlineschema.SetSuffixes(ctx, p, []string{domain, "o=other,c=DE"}))
+	must(t, changeSchema(t, p, "add attributeTypes ( 2.25.9.1 NAME 'floorKeeper' SUP distinguishedName SINGLE-VALUE )",
+		"add attributeTypes ( 2.25.9.2 NAME 'roomNo' EQUALITY caseIgnoreMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )",
+		"add objectClasses ( 2.25.9.3 NAME 'floor' SUP top STRUCTURAL MUST roomNo MAY ( floorKeeper $ cn ) )"))
+	loadSample(t, p, 40)
+	people := "ou=people," + domain
+	keeper := "uid=u1," + people
+	must(t, add(t, p, "o=other,c=DE", "objectClass: organization"))
+	must(t, add(t, p, "ou=units,o=other,c=DE", "objectClass: organizationalUnit"))
+	must(t, add(t, p, "roomNo=1+cn=a,"+domain, "objectClass: floor", "floorKeeper: "+keeper, "cn;lang-de: Erdgeschoss", "cn: ground"))
+	must(t, add(t, p, "cn="+long+long+"x,"+domain, "objectClass: person", "sn: long", "seeAlso: cn="+long+","+keeper))
+	lines := []string{"objectClass: groupOfNames"}
+	for i := range 150 {
+		lines = append(lines, fmt.Sprintf("member: uid=u%d,%s", i, people))
+	}
+	must(t, add(t, p, "cn=all,"+domain, lines...))
+	must(t, add(t, p, "cn=few,"+domain, "objectClass: groupOfUniqueNames", "uniqueMember: "+keeper+"#'0101'B", "uniqueMember: uid=u2,"+people,
+		"uniqueMember: cn="+long+","+keeper+"#'1'B"))
+	der := certificate(t)
+	must(t, modify(t, p, keeper, change(op.ModAdd, "userCertificate;binary", der)))
+	must(t, onlineschema.SetUnique(ctx, p, []catalog.Unique{{Attribute: "uid"}}, true))
+	_, err = p.DB.Checkpoint(ctx, "full")
+	must(t, err)
+	must(t, modify(t, p, "cn=all,"+domain, change(op.ModDelete, "member", []byte("uid=u3,"+people), []byte("uid=u4,"+people))))
+	must(t, modify(t, p, "cn=few,"+domain, change(op.ModDelete, "uniqueMember", []byte("uid=u2,"+people))))
+	must(t, modify(t, p, keeper, change(op.ModDelete, "userCertificate;binary")))
+	must(t, remove(t, p, "cn="+long+long+"x,"+domain))
+	must(t, update(t, p, func(tx *partition.Tx) error {
+		return tx.Rename(ctx, name("roomNo=1+cn=a,"+domain), name("roomNo=2")[0], true, nil)
+	}))
+	must(t, remove(t, p, "ou=units,o=other,c=DE"))
+	must(t, remove(t, p, "uid=u5,"+people))
+
+	filters := []string{"(objectClass=inetOrgPerson)", "(objectClass=2.5.6.6)", "(member=uid=U3," + people + ")", "(member=" + keeper + ")",
+		"(uniqueMember=" + keeper + "#'0101'B)", "(uniqueMember=uid=u2," + people + ")", "(seeAlso=cn=" + long + "," + keeper + ")",
+		"(userCertificate={ serialNumber 7, issuer rdnSequence:\"cn=Example CA,o=Example\" })", "(createTimestamp>=20000101000000Z)", "(roomNo=1)",
+		"(floorKeeper=" + keeper + ")", "(uniqueMember=cn=" + long + "," + keeper + "#'1'B)"}
+	look := func(p *partition.Partition) (lines []string) {
+		full, err := p.DB.FindCheckpoint(ctx, "full")
+		must(t, err)
+		then, err := state.At(ctx, p, full.Revision)
+		must(t, err)
+		defer then.Close()
+		now := state.Newest(p)
+		defer now.Close()
+		for _, s := range []*partition.Snapshot{then, now} {
+			for _, f := range append(filters, "(objectClass=*)") {
+				for r, err := range search.Search(ctx, s, partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Catalog.Schema)}) {
+					must(t, err)
+					e, err := s.Entry(ctx, r.ID, true)
+					must(t, err)
+					var order []string
+					for _, a := range e.Attributes {
+						order = append(order, a.Description())
+					}
+					lines = append(lines, fmt.Sprint(s.Revision(), f, " ", r.Name, order, printEntry(e)))
+				}
+			}
+		}
+		slices.Sort(lines)
+		return lines
+	}
+	was := look(p)
+	for _, f := range filters {
+		if !slices.ContainsFunc(was, func(line string) bool { return strings.Contains(line, f+" ") }) {
+			t.Errorf("%s finds nothing", f)
+		}
+	}
+	must(t, p.Close(ctx))
+
+	to := memStore(t)
+	must(t, reformat.Copy(ctx, from, to, o))
+	p, err = partition.Open(ctx, to, o)
+	must(t, err)
+	defer p.Close(ctx)
+	if now, newest := p.RowFormats(); now != newest || p.Schema().Codes() != schema.Codes() {
+		t.Errorf("format %d of %d, %d codes", now, newest, p.Schema().Codes())
+	}
+	if diff := cmp.Diff(was, look(p)); diff != "" {
+		t.Errorf("the store, and the copy:\n%s", diff)
+	}
+	wantSound(t, p)
+
+	// The copy is a directory like any other: what was deleted comes back with its password, and garbage goes.
+	full, err := p.DB.FindCheckpoint(ctx, "full")
+	must(t, err)
+	then, err := state.At(ctx, p, full.Revision)
+	must(t, err)
+	done, err := history.Restore(ctx, p, then, history.RestoreOptions{Name: name("uid=u5," + people), By: partition.By{Name: "cn=admin"}})
+	must(t, err)
+	then.Close()
+	if len(done.Records) == 0 {
+		t.Error("nothing was restored")
+	}
+	if err := add(t, p, "uid=u6,ou=more,"+domain, "objectClass: inetOrgPerson", "cn: x", "sn: x"); err == nil {
+		t.Error("a value of a unique attribute was added twice")
+	}
+	// The journal lists the rows of the copy: what it leaves is no garbage.
+	must(t, p.DB.DeleteCheckpoint(ctx, "full"))
+	_, err = p.DB.Collect(ctx, txn.CollectOptions{})
+	must(t, err)
+	if c, err := p.DB.Collect(ctx, txn.CollectOptions{All: true, Dry: true}); err != nil || c.Removed.Cells > 0 {
+		t.Errorf("a collection leaves %d versions, %v", c.Removed.Cells, err)
+	}
+	wantSound(t, p)
+	for row, err := range to.Table("config").Scan(ctx, table.Range{}, table.Select{}) {
+		must(t, err)
+		if c := row.Find('h', []byte("header")); c != nil && !strings.Contains(string(c.Value), `"of format 2"`) {
+			t.Errorf("earlier programs do not refuse %s", c.Value)
+		}
+	}
+}
+
+// TestReformatRefuses checks what Copy does not copy, and that an interrupted copy is made again.
+func TestReformatRefuses(t *testing.T) {
+	ctx := t.Context()
+	o := partition.Options{Schema: tagged}
+	open := func(format int) (table.Store, *partition.Partition) {
+		s := memStore(t)
+		with := o
+		with.Format, with.Create = format, true
+		p, err := partition.Open(ctx, s, with)
+		must(t, err)
+		loadSample(t, p, 5)
+		return s, p
+	}
+	s, p := open(catalog.FormatCodes)
+	must(t, p.Close(ctx))
+	if err := reformat.Copy(ctx, s, memStore(t), o); !errors.Is(err, reformat.ErrNewest) {
+		t.Errorf("a store in the newest format: %v", err)
+	}
+	if err := reformat.Copy(ctx, memStore(t), memStore(t), o); !errors.Is(err, partition.ErrNoDirectory) {
+		t.Errorf("an empty store: %v", err)
+	}
+	old, p := open(catalog.FormatNames)
+	_, err := branch.Create(ctx, p, branch.Options{Name: "tests", By: partition.By{Name: "cn=admin"}})
+	must(t, err)
+	must(t, p.Close(ctx))
+	if err := reformat.Copy(ctx, old, memStore(t), o); !errors.Is(err, reformat.ErrBranches) || !strings.Contains(err.Error(), "tests") {
+		t.Errorf("a store with a branch: %v", err)
+	}
+	old, p = open(catalog.FormatNames)
+	must(t, p.Close(ctx))
+	if err := reformat.Copy(ctx, old, s, o); !errors.Is(err, reformat.ErrOccupied) {
+		t.Errorf("to a store that exists: %v", err)
+	}
+	to := memStore(t)
+	if err = reformat.Copy(ctx, ending{old}, to, o); !errors.Is(err, errEnding) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	if _, err := partition.Open(ctx, to, o); !errors.Is(err, txn.ErrIncomplete) && !errors.Is(err, partition.ErrNoDirectory) {
+		t.Errorf("half a copy was opened: %v", err)
+	}
+	must(t, reformat.Copy(ctx, old, to, o))
+	p, err = partition.Open(ctx, to, o)
+	must(t, err)
+	defer p.Close(ctx)
+	wantSound(t, p)
+}
+
+var errEnding = errors.New("the end")
+
+// ending is a store whose tree cannot be copied.
+type ending struct{ table.Store }
+
+func (s ending) Table(name string) table.Table {
+	if t := s.Store.Table(name); name != tree.Name {
+		return t
+	} else {
+		return endingTable{t}
+	}
+}
+
+type endingTable struct{ table.Table }
+
+func (endingTable) CopyTo(context.Context, table.Table, table.Rewriter) error { return errEnding }
