@@ -516,6 +516,24 @@ var stored = []string{"description", "dnQualifier", "cn", "cn;lang-de", "mail", 
 func (d *directory) compareKinds(s *partition.Snapshot) {
 	d.t.Helper()
 	found := map[string]int{}
+	d.compareStored(s, found)
+	for range 20 { // a small directory may have little that random filters find
+		if !slices.Contains(slices.Collect(maps.Values(found)), 0) {
+			break
+		}
+		d.compareStored(s, found)
+	}
+	for kind, n := range found {
+		if n == 0 {
+			d.t.Errorf("seed %d: no search of kind %s found anything", d.seed, kind)
+		}
+	}
+}
+
+// compareStored compares each kind of filter. The map found counts what each kind has found; if it is not empty, only kinds that
+// have found nothing are compared.
+func (d *directory) compareStored(s *partition.Snapshot, found map[string]int) {
+	again := len(found) > 0
 	for _, a := range stored {
 		base, _, _ := strings.Cut(a, ";")
 		t := d.p.Schema().Attribute(base)
@@ -558,15 +576,13 @@ func (d *directory) compareKinds(s *partition.Snapshot) {
 			}
 		}
 		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+			if found[kind] > 0 && again {
+				continue
+			}
 			for range 2 {
 				_, want := d.check(s, kinds[kind](), d.names[0], op.WholeSubtree)
 				found[kind] += len(want)
 			}
-		}
-	}
-	for kind, n := range found {
-		if n == 0 {
-			d.t.Errorf("seed %d: no search of kind %s found anything", d.seed, kind)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -86,12 +87,7 @@ func TestUpgrade(t *testing.T) {
 			if out, status := ldapdRun(t, upgrade...); status != 0 && !strings.Contains(out, "has tables already") { // the last one may have ended
 				t.Fatalf("status %d\n%s", status, out)
 			}
-			for _, args := range [][]string{nil, {"--at", "imported"}} {
-				if diff := cmp.Diff(entriesOf(t, store, args...), entriesOf(t, to, args...)); diff != "" {
-					t.Errorf("export %q of the store and of the copy:\n%s", args, diff)
-				}
-			}
-			checkStore(t, to)
+			compareCopy(t, store, to, "imported")
 			p = serve(t, to)
 			addPerson(t, p, "after")
 			for _, uid := range []string{"before", "after"} {
@@ -105,6 +101,76 @@ func TestUpgrade(t *testing.T) {
 				t.Error(out)
 			}
 		})
+	}
+}
+
+// TestUpgradeAhead copies a store in HBase while a server writes to it, and the rest when the server was killed.
+func TestUpgradeAhead(t *testing.T) {
+	t.Parallel()
+	store := "hbase://" + hbasetest.Start(t) + "/" + hbasetest.Prefix(t)
+	to := store + "-new"
+	makeOld(t, store)
+	importInto(t, store, example)
+	p := serve(t, store, "--lease", "2s")
+	c := p.admin()
+	person := func(n int) string { return fmt.Sprintf("uid=p%d,ou=people,%s", n, suffix) }
+	work := func(round int) {
+		for n := range 6 {
+			addPerson(t, p, fmt.Sprintf("p%d", 10*round+n))
+		}
+		group := ldap.NewAddRequest(fmt.Sprintf("cn=g%d,ou=groups,%s", round, suffix), nil)
+		group.Attribute("objectClass", []string{"groupOfNames"})
+		group.Attribute("member", []string{person(10 * round), person(10*round + 1), "cn=" + strings.Repeat("long", 100) + "," + person(10*round)})
+		requests := []error{c.Add(group)}
+		if round > 0 {
+			last := 10 * (round - 1)
+			change := ldap.NewModifyRequest(person(last), nil)
+			change.Replace("sn", []string{"changed"})
+			change.Replace("userPassword", []string{"secret"})
+			members := ldap.NewModifyRequest(fmt.Sprintf("cn=g%d,ou=groups,%s", round-1, suffix), nil)
+			members.Delete("member", []string{"cn=" + strings.Repeat("long", 100) + "," + person(last), person(last + 1)})
+			requests = append(requests, c.Modify(members), c.Modify(change), c.Del(ldap.NewDelRequest(person(last+1), nil)),
+				c.ModifyDN(ldap.NewModifyDNRequest(person(last+2), "cn=moved", true, "ou=groups,"+suffix)))
+		}
+		for _, err := range requests {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustRun(t, "checkpoint", "--store", store, fmt.Sprintf("round-%d", round))
+	}
+	work(0)
+	mustRun(t, "upgrade", "--store", store, "--to", to, "--ahead")
+	if out, status := ldapdRun(t, "check", "--store", to); status == 0 {
+		t.Errorf("half a copy: %s", out)
+	}
+	c.Del(ldap.NewDelRequest("cn=moved,ou=groups,"+suffix, nil))
+	work(1)
+	mustRun(t, "upgrade", "--store", store, "--to", to, "--ahead")
+	c.Del(ldap.NewDelRequest("cn=moved,ou=groups,"+suffix, nil))
+	work(2)
+	p.kill()
+	mustRun(t, "upgrade", "--store", store, "--to", to)
+	compareCopy(t, store, to, "round-0", "round-1", "round-2")
+	mustRun(t, "gc", "--store", to)
+	checkStore(t, to)
+}
+
+// compareCopy compares a store with a copy, now and at checkpoints.
+func compareCopy(t *testing.T, store, to string, checkpoints ...string) {
+	t.Helper()
+	checkStore(t, to)
+	for _, at := range append(checkpoints, "") {
+		var args []string
+		if at != "" {
+			args = []string{"--at", at}
+		}
+		if diff := cmp.Diff(entriesOf(t, store, args...), entriesOf(t, to, args...)); diff != "" {
+			t.Errorf("export %q of the store and of the copy:\n%s", args, diff)
+		}
+	}
+	if was, is := mustRun(t, "log", "--store", store), mustRun(t, "log", "--store", to); was != is {
+		t.Errorf("log of the store:\n%s\nand of the copy:\n%s", was, is)
 	}
 }
 

@@ -140,7 +140,7 @@ func TestReformatEverything(t *testing.T) {
 	must(t, p.Close(ctx))
 
 	to := memStore(t)
-	must(t, reformat.Copy(ctx, from, to, o))
+	must(t, reformat.Copy(ctx, from, to, reformat.Options{Options: o}))
 	p, err = partition.Open(ctx, to, o)
 	must(t, err)
 	defer p.Close(ctx)
@@ -197,32 +197,32 @@ func TestReformatRefuses(t *testing.T) {
 	}
 	s, p := open(catalog.FormatCodes)
 	must(t, p.Close(ctx))
-	if err := reformat.Copy(ctx, s, memStore(t), o); !errors.Is(err, reformat.ErrNewest) {
+	if err := reformat.Copy(ctx, s, memStore(t), reformat.Options{Options: o}); !errors.Is(err, reformat.ErrNewest) {
 		t.Errorf("a store in the newest format: %v", err)
 	}
-	if err := reformat.Copy(ctx, memStore(t), memStore(t), o); !errors.Is(err, partition.ErrNoDirectory) {
+	if err := reformat.Copy(ctx, memStore(t), memStore(t), reformat.Options{Options: o}); !errors.Is(err, partition.ErrNoDirectory) {
 		t.Errorf("an empty store: %v", err)
 	}
 	old, p := open(catalog.FormatNames)
 	_, err := branch.Create(ctx, p, branch.Options{Name: "tests", By: partition.By{Name: "cn=admin"}})
 	must(t, err)
 	must(t, p.Close(ctx))
-	if err := reformat.Copy(ctx, old, memStore(t), o); !errors.Is(err, reformat.ErrBranches) || !strings.Contains(err.Error(), "tests") {
+	if err := reformat.Copy(ctx, old, memStore(t), reformat.Options{Options: o}); !errors.Is(err, reformat.ErrBranches) || !strings.Contains(err.Error(), "tests") {
 		t.Errorf("a store with a branch: %v", err)
 	}
 	old, p = open(catalog.FormatNames)
 	must(t, p.Close(ctx))
-	if err := reformat.Copy(ctx, old, s, o); !errors.Is(err, reformat.ErrOccupied) {
+	if err := reformat.Copy(ctx, old, s, reformat.Options{Options: o}); !errors.Is(err, reformat.ErrOccupied) {
 		t.Errorf("to a store that exists: %v", err)
 	}
 	to := memStore(t)
-	if err = reformat.Copy(ctx, ending{old}, to, o); !errors.Is(err, errEnding) {
+	if err = reformat.Copy(ctx, ending{old}, to, reformat.Options{Options: o}); !errors.Is(err, errEnding) {
 		t.Fatalf("interrupted: %v", err)
 	}
 	if _, err := partition.Open(ctx, to, o); !errors.Is(err, txn.ErrIncomplete) && !errors.Is(err, partition.ErrNoDirectory) {
 		t.Errorf("half a copy was opened: %v", err)
 	}
-	must(t, reformat.Copy(ctx, old, to, o))
+	must(t, reformat.Copy(ctx, old, to, reformat.Options{Options: o}))
 	p, err = partition.Open(ctx, to, o)
 	must(t, err)
 	defer p.Close(ctx)
@@ -244,4 +244,6 @@ func (s ending) Table(name string) table.Table {
 
 type endingTable struct{ table.Table }
 
-func (endingTable) CopyTo(context.Context, table.Table, table.Rewriter) error { return errEnding }
+func (endingTable) CopyTo(context.Context, table.Table, table.Rewriter, table.RevisionSpan) error {
+	return errEnding
+}

@@ -21,7 +21,7 @@ import (
 )
 
 func upgradeCommand(m *cli.Main) *cobra.Command {
-	a, to := upgradeArgs{}, ""
+	a, to, ahead := upgradeArgs{}, "", false
 	c := cli.Accepts(m.Command(&cobra.Command{
 		Use:   "upgrade --store STORE [--dry-run | --to STORE]",
 		Short: "Upgrade a store's files or rows to the format of this version",
@@ -34,25 +34,35 @@ back; afterwards, older versions refuse the store. Servers continue to serve mea
 With --to, make a copy of the store whose rows have the newest format, which takes fewer
 octets. The copy has the whole history, checkpoints and settings. Stop all servers of
 the store first, and start them on the copy. The store stays as it is, so you can go back
-to it, without what was written to the copy. An interrupted copy can be made again.`,
+to it, without what was written to the copy. An interrupted copy can be made again. On
+HBase, --ahead copies the past while servers run. Then stop them and run the command
+again without --ahead, which copies only what has changed since.`,
 		Example: `  ldapd upgrade --store /var/lib/ldapd/store
   ldapd upgrade --store /var/lib/ldapd/store --to /var/lib/ldapd/new
   ldapd upgrade --store hbase://zk1,zk2,zk3/prod --to hbase://zk1,zk2,zk3/prod2`,
 		Args: cobra.NoArgs,
 	}, cli.StoreKeys, func(ctx context.Context, c *config.Config, _ []string) error {
+		if ahead && to == "" {
+			return &config.Error{Where: "--ahead", Text: "say with --to where the copy is"}
+		}
 		if to != "" {
-			return upgradeTo(ctx, m, c, to)
+			return upgradeTo(ctx, m, c, to, ahead)
 		}
 		return upgradeJob.Run(ctx, m, c, cli.ReadWrite, m.Around(), a)
 	}))
 	c.Flags().BoolVar(&a.Dry, "dry-run", false, "say which format the store has, and change nothing")
 	c.Flags().StringVar(&to, "to", "", "`STORE` to make: a folder or a place in HBase, as that of the store")
+	c.Flags().BoolVar(&ahead, "ahead", false, "with --to, on HBase: copy what there is while servers run, so that less is left")
 	c.MarkFlagsMutuallyExclusive("dry-run", "to")
+	c.MarkFlagsMutuallyExclusive("dry-run", "ahead")
 	return c
 }
 
 // upgradeTo copies the configured store to another one, with rows in the newest format.
-func upgradeTo(ctx context.Context, m *cli.Main, c *config.Config, to string) (err error) {
+func upgradeTo(ctx context.Context, m *cli.Main, c *config.Config, to string, ahead bool) (err error) {
+	if ahead && !hbase.IsURL(c.Store) {
+		return &config.Error{Where: "--ahead", Text: "this is for stores in HBase: servers of an embedded store must be stopped for the whole copy"}
+	}
 	if hbase.IsURL(c.Store) != hbase.IsURL(to) {
 		return &config.Error{Where: "--to", Text: "the copy must be of the same kind as the store, a folder or a place in HBase; to move to the other, export and import"}
 	}
@@ -75,12 +85,17 @@ func upgradeTo(ctx context.Context, m *cli.Main, c *config.Config, to string) (e
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
 	begun := time.Now()
-	err = reformat.Copy(ctx, from, target, partition.Options{
+	err = reformat.Copy(ctx, from, target, reformat.Options{Ahead: ahead, Options: partition.Options{
 		Schema: schema.Core().WithOptions(c.AttributeOptions...),
 		Txn:    txn.Options{Lease: c.Lease, Drift: c.Drift, Log: m.Logger(c), Now: cli.Clock(c)},
 		Log:    m.Logger(c),
-	})
+	}})
 	if err != nil {
+		return err
+	}
+	if ahead {
+		_, err = fmt.Fprintf(m.Stdout, "%s has the past of %s (%s): stop the servers and run the command without --ahead to copy the rest\n",
+			to, c.Store, time.Since(begun).Round(100*time.Millisecond))
 		return err
 	}
 	_, err = fmt.Fprintf(m.Stdout, "%s has everything of %s, with rows in the newest format (%s): start the servers on it, and remove the old store when you no longer want to go back\n",

@@ -7,12 +7,16 @@
 package reformat
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
@@ -29,18 +33,26 @@ var (
 	errWritten  = errors.New("somebody wrote to the store meanwhile: stop all servers and commands, and run it again")
 )
 
+// Options are the options of Copy.
+type Options struct {
+	partition.Options
+	// Ahead copies the past while servers use the store, so that less is left to a Copy without it.
+	Ahead bool
+}
+
 // Copy copies the directory in the store from to the store "to", which is of the same engine and
-// empty, except for tables that an interrupted Copy has left. Servers must not use either store. The
-// store from stays as it is. Views are not copied, because servers make them again.
+// empty, except for tables that an earlier Copy has left. Servers must not use either store, unless
+// Options.Ahead is set. The store from stays as it is. Views are not copied, because servers make them again.
 //
 // A copy of a row may need a value that history has lost; then no state that is kept shows the row,
 // and the copy does not have it.
-func Copy(ctx context.Context, from, to table.Store, o partition.Options) error {
+func Copy(ctx context.Context, from, to table.Store, o Options) error {
 	c, err := prepare(ctx, from, o)
 	if err != nil {
 		return err
 	}
-	if err := makeRoom(ctx, to); err != nil {
+	x := &copying{from: from, to: to, rewriter: newRewriter(c.Schema, schema.Codes())}
+	if err := x.begin(ctx, c); err != nil {
 		return fmt.Errorf("%s: %w", to, err)
 	}
 	log := journal.New(from)
@@ -48,25 +60,11 @@ func Copy(ctx context.Context, from, to table.Store, o partition.Options) error 
 	if err != nil {
 		return err
 	}
-	w := newRewriter(c.Schema, schema.Codes())
-	names, specs, err := tables(ctx, from, c, w.to)
-	if err != nil {
-		return err
+	if o.Ahead {
+		return x.ahead(ctx, before.Low())
 	}
-	if err := to.Create(ctx, journal.IncompleteSpec); err != nil {
+	if err := x.copy(ctx, x.names, 0); err != nil {
 		return err
-	}
-	if err := to.Create(ctx, specs...); err != nil {
-		return err
-	}
-	for _, name := range names {
-		t, ok := from.Table(name).(table.Copier)
-		if !ok {
-			return fmt.Errorf("%s cannot be copied", from)
-		}
-		if err := t.CopyTo(ctx, to.Table(name), form{w, name}); err != nil {
-			return err
-		}
 	}
 	now, err := log.Heads(ctx)
 	if err != nil {
@@ -75,13 +73,116 @@ func Copy(ctx context.Context, from, to table.Store, o partition.Options) error 
 	if !now.Same(before) {
 		return errWritten
 	}
+	if x.done.UpTo > 0 {
+		// Collections may have removed versions that were copied ahead.
+		if err := journal.New(to).CollectEverything(ctx); err != nil {
+			return err
+		}
+	}
 	return to.Drop(ctx, journal.Incomplete)
+}
+
+// A copying is one call of Copy.
+type copying struct {
+	*rewriter
+	from, to table.Store
+	names    []string // of the tables to copy
+	done     progress
+}
+
+// progress is what was copied ahead. It is kept in the table journal.Incomplete of the copy.
+type progress struct {
+	From string         `json:"from"`
+	UpTo table.Revision `json:"upTo"` // the commits up to this one were copied
+	Long bool           `json:"long"` // see rewriter.long
+	// Settings and Schema are the commits that last changed the settings and the schema. After another change, the
+	// copy is made anew.
+	Settings, Schema table.Revision
+
+	raw []byte
+}
+
+var progressKey = []byte("progress")
+
+// begin makes the tables of the copy, or finds what was copied ahead.
+func (x *copying) begin(ctx context.Context, c *catalog.Catalog) error {
+	names, specs, err := tables(ctx, x.from, c, x.rewriter.to)
+	if err != nil {
+		return err
+	}
+	x.names = names
+	want := progress{From: x.from.String(), Settings: c.Header.Since, Schema: c.Subschema.Since}
+	have, err := x.to.Names(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(have, journal.Incomplete) {
+		row, err := x.to.Table(journal.Incomplete).Get(ctx, progressKey, table.Select{})
+		if err != nil {
+			return err
+		}
+		if cell := row.Find(journal.IncompleteFamily, progressKey); cell != nil {
+			x.done.raw = bytes.Clone(cell.Value)
+			if err := json.Unmarshal(cell.Value, &x.done); err != nil {
+				return fmt.Errorf("progress of the copy: %w: %w", table.ErrCorrupt, err)
+			}
+		}
+	}
+	want.UpTo, want.Long, want.raw = x.done.UpTo, x.done.Long, x.done.raw
+	if x.done.UpTo > 0 && reflect.DeepEqual(want, x.done) {
+		return x.to.Create(ctx, specs...)
+	}
+	want.UpTo, want.Long, want.raw = 0, false, nil
+	x.done = want
+	if err := makeRoom(ctx, x.to); err != nil {
+		return err
+	}
+	if err := x.to.Create(ctx, journal.IncompleteSpec); err != nil {
+		return err
+	}
+	return x.to.Create(ctx, specs...)
+}
+
+// ahead copies the revisions up to r.
+func (x *copying) ahead(ctx context.Context, r table.Revision) error {
+	versioned := slices.DeleteFunc(slices.Clone(x.names), func(name string) bool {
+		return name == journal.Table || name == journal.Cluster || name == catalog.HeaderTable
+	})
+	if err := x.copy(ctx, versioned, r); err != nil {
+		return err
+	}
+	x.done.UpTo, x.done.Long = r, x.done.Long || len(x.long) > 0
+	raw, err := json.Marshal(&x.done)
+	if err != nil {
+		return err
+	}
+	cell := table.Cell{Family: journal.IncompleteFamily, Qualifier: progressKey, Value: raw}
+	_, err = x.to.Table(journal.Incomplete).Swap(ctx, progressKey, cell.Family, cell.Qualifier, x.done.raw, []table.Cell{cell})
+	return err
+}
+
+// copy copies those revisions of tables up to upTo that were not copied ahead.
+func (x *copying) copy(ctx context.Context, names []string, upTo table.Revision) error {
+	for _, name := range names {
+		t, ok := x.from.Table(name).(table.Copier)
+		if !ok {
+			return fmt.Errorf("%s cannot be copied", x.from)
+		}
+		span := table.RevisionSpan{After: x.done.UpTo, UpTo: upTo}
+		if name == master.Name && x.done.Long {
+			span.After = 0 // for the long keys
+		}
+		if err := t.CopyTo(ctx, x.to.Table(name), form{x.rewriter, name}, span); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // prepare opens the directory as a server does, so that what interrupted servers have left is
 // cleaned up, and closes it.
-func prepare(ctx context.Context, from table.Store, o partition.Options) (_ *catalog.Catalog, err error) {
-	p, err := partition.Open(ctx, from, o)
+func prepare(ctx context.Context, from table.Store, o Options) (_ *catalog.Catalog, err error) {
+	p, err := partition.Open(ctx, from, o.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +190,10 @@ func prepare(ctx context.Context, from table.Store, o partition.Options) (_ *cat
 	if now, newest := p.RowFormats(); now == newest {
 		return nil, ErrNewest
 	}
-	if err := p.DB.Alone(ctx); err != nil {
-		return nil, err
+	if !o.Ahead {
+		if err := p.DB.Alone(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if bs := p.DB.Branches(); len(bs) > 0 {
 		names := make([]string, len(bs))
@@ -102,7 +205,7 @@ func prepare(ctx context.Context, from table.Store, o partition.Options) (_ *cat
 	return p.Latest()
 }
 
-// makeRoom drops the tables that an interrupted Copy has left in a store. It returns ErrOccupied if
+// makeRoom drops the tables that another Copy has left in a store. It returns ErrOccupied if
 // there are others.
 func makeRoom(ctx context.Context, to table.Store) error {
 	names, err := to.Names(ctx)

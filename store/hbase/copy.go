@@ -19,12 +19,12 @@ var _ table.Copier = (*Table)(nil)
 const copyParts = 4
 
 // CopyTo implements table.Copier. Secret values are sealed as the other store's key demands.
-func (t *Table) CopyTo(ctx context.Context, to table.Table, w table.Rewriter) error {
+func (t *Table) CopyTo(ctx context.Context, to table.Table, w table.Rewriter, span table.RevisionSpan) error {
 	dst, ok := to.(*Table)
 	if !ok {
 		return fmt.Errorf("table %s is not in HBase", to.Name())
 	}
-	c := &copier{from: t, to: dst, w: w}
+	c := &copier{from: t, to: dst, w: w, span: span}
 	if err := c.run(ctx); err != nil {
 		return fmt.Errorf("copying %s: %w", t.full, err)
 	}
@@ -36,12 +36,16 @@ type copier struct {
 	from, to *Table
 	shape    *shape
 	w        table.Rewriter
+	span     table.RevisionSpan
 }
 
 func (c *copier) run(ctx context.Context) error {
 	var err error
 	if c.shape, err = c.from.shape(ctx); err != nil {
 		return err
+	}
+	if c.shape.unversioned {
+		c.span = table.RevisionSpan{}
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(copyParts)
@@ -51,7 +55,7 @@ func (c *copier) run(ctx context.Context) error {
 		part = nil
 		g.Go(func() error { return c.rows(ctx, rows) })
 	}
-	for key, err := range c.from.Keys(ctx, table.Range{}) {
+	for key, err := range c.from.keys(ctx, table.Range{}, c.span.After) {
 		if err != nil {
 			return errors.Join(err, g.Wait())
 		}
@@ -63,6 +67,14 @@ func (c *copier) run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// view returns the view of all revisions up to the end of the span, or nil if it has no end.
+func (c *copier) view() table.View {
+	if c.span.UpTo == 0 {
+		return nil
+	}
+	return upTo(c.span.UpTo)
+}
+
 // rows copies rows with all their versions.
 func (c *copier) rows(ctx context.Context, keys [][]byte) error {
 	if len(keys) == 0 {
@@ -72,7 +84,7 @@ func (c *copier) rows(ctx context.Context, keys [][]byte) error {
 	for i, k := range keys {
 		rows[i] = &table.Row{Key: k}
 	}
-	all := &selection{families: map[string][]string{}}
+	all := &selection{families: map[string][]string{}, view: c.view(), after: c.span.After}
 	for _, f := range c.shape.families {
 		all.families[familyName(f)] = nil
 	}
@@ -94,14 +106,14 @@ func (c *copier) rows(ctx context.Context, keys [][]byte) error {
 	return c.write(ctx, out)
 }
 
-// wide copies a row that is too wide for one answer.
+// wide copies a row that is too wide for one answer, with all revisions up to the end of the span.
 func (c *copier) wide(ctx context.Context, key []byte) error {
 	for _, f := range c.shape.families {
-		stones, err := c.from.readSpan(ctx, key, nil, f, span{from: rowTombstone, to: firstStored}, allVersions, 0)
+		stones, err := c.from.readSpan(ctx, key, c.view(), f, span{from: rowTombstone, to: firstStored}, allVersions, 0)
 		if err != nil {
 			return err
 		}
-		for vs, err := range c.from.pieces(ctx, key, nil, f) {
+		for vs, err := range c.from.pieces(ctx, key, c.view(), f) {
 			if err != nil {
 				return err
 			}

@@ -109,7 +109,7 @@ func (p *familyPlan) exact() bool {
 type selection struct {
 	plan      []familyPlan // sorted by family
 	view      table.View
-	after     table.Revision // if there is no view: read only revisions above this one
+	after     table.Revision // if not 0, read only revisions above this one, without regard to older deletions
 	max       int
 	versioned bool
 
@@ -290,11 +290,16 @@ func (sel *selection) options(depth, limit int) []func(hrpc.Call) error {
 	if sel.families != nil {
 		opts = append(opts, hrpc.Families(sel.families))
 	}
+	end := uint64(math.MaxInt64)
 	if sel.view != nil && sel.view.Max() < math.MaxInt64 {
-		opts = append(opts, hrpc.TimeRangeUint64(0, uint64(sel.view.Max())+1))
+		end = uint64(sel.view.Max()) + 1
 	}
-	if sel.after > 0 {
-		opts = append(opts, hrpc.TimeRangeUint64(uint64(sel.after)+1, math.MaxInt64))
+	if sel.after > 0 || end < math.MaxInt64 {
+		begin := uint64(0)
+		if sel.after > 0 {
+			begin = uint64(sel.after) + 1
+		}
+		opts = append(opts, hrpc.TimeRangeUint64(begin, end))
 	}
 	if limit > 0 {
 		opts = append(opts, hrpc.MaxResultsPerColumnFamily(uint32(limit)))

@@ -202,6 +202,16 @@ func (l *Log) Collected(ctx context.Context) (*Collected, error) {
 	return c, c.decode(raw)
 }
 
+// CollectEverything makes the next collection examine all rows, as if a revision that was pinned no longer were.
+func (l *Log) CollectEverything(ctx context.Context) error {
+	c, err := l.Collected(ctx)
+	if err != nil {
+		return err
+	}
+	c.Pinned = append(c.Pinned, 1)
+	return l.NoteCollected(ctx, c)
+}
+
 // NoteCollected writes c. If another server has written its own value since c was read,
 // the value of the other server stays. Garbage that only c records as collected is then
 // collected a second time.

@@ -63,7 +63,10 @@ const (
 )
 
 // IncompleteSpec describes the table [Incomplete].
-var IncompleteSpec = table.Spec{Name: Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: 'i'}}}
+var IncompleteSpec = table.Spec{Name: Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: IncompleteFamily}}}
+
+// IncompleteFamily is the family of the table [Incomplete].
+const IncompleteFamily table.Family = 'i'
 
 const clusterFamily = 'c'
 

@@ -241,7 +241,7 @@ var _ table.Copier = handle{}
 
 // CopyTo implements table.Copier. It rewrites each key and each image by itself, so the images of
 // branches keep their form.
-func (h handle) CopyTo(ctx context.Context, to table.Table, w table.Rewriter) (err error) {
+func (h handle) CopyTo(ctx context.Context, to table.Table, w table.Rewriter, span table.RevisionSpan) (err error) {
 	dst, ok := to.(handle)
 	if !ok {
 		return fmt.Errorf("table %q is not in an embedded store", to.Name())
@@ -255,7 +255,7 @@ func (h handle) CopyTo(ctx context.Context, to table.Table, w table.Rewriter) (e
 	}
 	defer dst.s.gate.endWrite()
 	defer h.s.caught(&err)
-	c := copier{db: dst.s.db, w: w}
+	c := copier{db: dst.s.db, w: w, span: span}
 	if c.dst, err = dst.s.tables.table(dst.name); err == nil {
 		err = c.run(ctx, h)
 	}
@@ -268,12 +268,13 @@ func (h handle) CopyTo(ctx context.Context, to table.Table, w table.Rewriter) (e
 
 // A copier writes what a table contains to another table.
 type copier struct {
-	db  *pebble.DB
-	dst *tableInfo
-	w   table.Rewriter
-	out *pebble.Batch
-	enc encoder
-	key []byte
+	db   *pebble.DB
+	dst  *tableInfo
+	w    table.Rewriter
+	span table.RevisionSpan
+	out  *pebble.Batch
+	enc  encoder
+	key  []byte
 }
 
 // copyBytes is the size of the batches that a copier writes.
@@ -319,6 +320,9 @@ func (c *copier) flush(ctx context.Context) error {
 
 // pair writes the copy of one key and its value.
 func (c *copier) pair(key, value []byte) error {
+	if r := revisionOf(key); r > 0 && !c.span.Has(r) {
+		return nil
+	}
 	row, term, rest, ok := cutEscaped([]byte{}, key[headLen:])
 	if !ok || term != termImage && term != termCol {
 		return errKey

@@ -64,8 +64,16 @@ func testCopy(f *fixture) {
 		}
 		runs[p] = m
 	})
+	f.apply(20, table.Mutation{Row: []byte("late"), Cells: cells("a:p=1")})
 	f.apply(3, table.Mutation{Row: []byte("q, left out"), Cells: cells("a:p=1")})
-	f.copy(f.tn, to)
+	f.copy(f.tn, to, table.RevisionSpan{UpTo: 12})
+	if row, err := f.s.Table(to).Get(f.ctx, []byte("to late"), table.Select{}); err != nil || len(row.Cells) > 0 {
+		f.Errorf("revisions after the span were copied: %v, %v", row, err)
+	}
+	f.copy(f.tn, to, table.RevisionSpan{After: 12})
+	if row, err := f.s.Table(to).Get(f.ctx, []byte("to late"), table.Select{}); err != nil || len(row.Cells) != 1 {
+		f.Errorf("the second span: %v, %v", row, err)
+	}
 	for p, m := range runs {
 		for r := range table.Revision(25) {
 			v := hiding(r, r/2)
@@ -97,9 +105,9 @@ func inCopy(cs []table.Cell) string {
 	return showCells(out)
 }
 
-func (f *fixture) copy(from, to string) {
+func (f *fixture) copy(from, to string, span table.RevisionSpan) {
 	f.Helper()
-	if err := f.s.Table(from).(table.Copier).CopyTo(f.ctx, f.s.Table(to), renaming{"to "}); err != nil {
+	if err := f.s.Table(from).(table.Copier).CopyTo(f.ctx, f.s.Table(to), renaming{"to "}, span); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -118,7 +126,8 @@ func testCopyWide(f *fixture) {
 	write(1, 1, false)
 	write(2, 3, true)
 	write(3, 7, false)
-	f.copy(f.tn, to)
+	f.copy(f.tn, to, table.RevisionSpan{UpTo: 2})
+	f.copy(f.tn, to, table.RevisionSpan{After: 2})
 	for r := range table.Revision(5) {
 		was, err := f.tab.Get(f.ctx, []byte("wide"), table.Select{View: at(r)})
 		if err != nil {
@@ -147,7 +156,7 @@ func testCopyUnversioned(f *fixture) {
 	if _, err := t.Swap(f.ctx, []byte("row 2"), 'a', []byte("p"), []byte("1"), cells("a:p-")); err != nil {
 		f.Fatal(err)
 	}
-	f.copy(from, to)
+	f.copy(from, to, table.RevisionSpan{After: 12})
 	var got string
 	for row, err := range f.s.Table(to).Scan(f.ctx, table.Range{}, table.Select{}) {
 		if err != nil {
