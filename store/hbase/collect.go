@@ -370,11 +370,11 @@ func (t *Table) Forget(ctx context.Context, rows [][]byte) (sum table.Collected,
 
 // Keys implements table.Collector.
 func (t *Table) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error] {
-	return t.keys(ctx, r, 0)
+	return keysAfter(ctx, t, r, 0)
 }
 
-// keys is Keys for rows that have cells of revisions above the parameter after.
-func (t *Table) keys(ctx context.Context, r table.Range, after table.Revision) iter.Seq2[[]byte, error] {
+// keysAfter returns the keys of rows that have cells of revisions above the parameter after.
+func keysAfter(ctx context.Context, t *Table, r table.Range, after table.Revision) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		sc, err := t.newScanner(ctx, r, &table.Select{MaxCells: 1})
 		if err == nil {

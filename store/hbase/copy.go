@@ -55,7 +55,7 @@ func (c *copier) run(ctx context.Context) error {
 		part = nil
 		g.Go(func() error { return c.rows(ctx, rows) })
 	}
-	for key, err := range c.from.keys(ctx, table.Range{}, c.span.After) {
+	for key, err := range keysAfter(ctx, c.from, table.Range{}, c.span.After) {
 		if err != nil {
 			return errors.Join(err, g.Wait())
 		}
