@@ -370,16 +370,8 @@ func (t *Table) Forget(ctx context.Context, rows [][]byte) (sum table.Collected,
 
 // Keys implements table.Collector.
 func (t *Table) Keys(ctx context.Context, r table.Range) iter.Seq2[[]byte, error] {
-	return keysAfter(ctx, t, r, 0)
-}
-
-// keysAfter returns the keys of rows that have cells of revisions above the parameter after.
-func keysAfter(ctx context.Context, t *Table, r table.Range, after table.Revision) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		sc, err := t.newScanner(ctx, r, &table.Select{MaxCells: 1})
-		if err == nil {
-			sc.plain.after = after
-		}
 		for err == nil && !sc.done {
 			var raw []rawRow
 			if raw, err = sc.next(ctx); err != nil {

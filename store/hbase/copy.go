@@ -1,7 +1,6 @@
 package hbase
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,23 +46,21 @@ func (c *copier) run(ctx context.Context) error {
 	if c.shape.unversioned {
 		c.span = table.RevisionSpan{}
 	}
+	sc, err := c.from.newScanner(ctx, table.Range{}, &table.Select{})
+	if err != nil {
+		return err
+	}
+	sc.depth, sc.plain.view, sc.plain.after = allVersions, c.view(), c.span.After
+	defer sc.shut(context.WithoutCancel(ctx))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(copyParts)
-	var part [][]byte
-	flush := func() {
-		rows := part
-		part = nil
-		g.Go(func() error { return c.rows(ctx, rows) })
-	}
-	for key, err := range keysAfter(ctx, c.from, table.Range{}, c.span.After) {
+	for !sc.done {
+		page, err := sc.next(ctx)
 		if err != nil {
 			return errors.Join(err, g.Wait())
 		}
-		if part = append(part, bytes.Clone(key)); len(part) == batchRows {
-			flush()
-		}
+		g.Go(func() error { return c.page(ctx, page) })
 	}
-	flush()
 	return g.Wait()
 }
 
@@ -75,29 +72,14 @@ func (c *copier) view() table.View {
 	return upTo(c.span.UpTo)
 }
 
-// rows copies rows with all their versions.
-func (c *copier) rows(ctx context.Context, keys [][]byte) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	rows := make([]*table.Row, len(keys))
-	for i, k := range keys {
-		rows[i] = &table.Row{Key: k}
-	}
-	all := &selection{families: map[string][]string{}, view: c.view(), after: c.span.After}
-	for _, f := range c.shape.families {
-		all.families[familyName(f)] = nil
-	}
-	calls, err := c.from.read(ctx, rows, all, allVersions, wideFamily)
-	if err != nil {
-		return err
-	}
+// page copies a page of rows with all versions.
+func (c *copier) page(ctx context.Context, page []rawRow) (err error) {
 	var out []*copied
-	for i, key := range keys {
-		if _, wide := cutFamily(calls[i].versions, wideFamily); wide {
-			err = c.wide(ctx, key)
+	for i := range page {
+		if page[i].partial {
+			err = c.wide(ctx, page[i].key)
 		} else {
-			out, err = c.row(out, key, calls[i].versions)
+			out, err = c.row(out, page[i].key, page[i].versions)
 		}
 		if err != nil {
 			return err
