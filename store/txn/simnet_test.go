@@ -41,6 +41,10 @@ type net struct {
 	events  []event // ordered by time
 	seq     int
 	written map[string]int64 // write times of cluster cells, in milliseconds since 1970
+	// applied has the mutations of rows that were executed, and collected the largest horizon at which a row was collected
+	// (see simTable.unmasked).
+	applied   map[string]bool
+	collected map[string]table.Revision
 	// regions contains the tables that do not answer, with the time when each table
 	// answers again.
 	regions map[string]time.Duration
@@ -98,7 +102,7 @@ type call struct {
 func newNet(seed uint64, o Options, faults *coverage) *net {
 	n := &net{
 		rnd: rand.New(rand.NewPCG(seed, 7)), o: o, mem: tabletest.NewMem(), faults: faults,
-		start: time.Now(), regions: map[string]time.Duration{}, written: map[string]int64{}, bell: make(chan struct{}, 1),
+		start: time.Now(), regions: map[string]time.Duration{}, written: map[string]int64{}, applied: map[string]bool{}, collected: map[string]table.Revision{}, bell: make(chan struct{}, 1),
 	}
 	n.slow = time.Duration(200+n.rnd.IntN(3000)) * time.Microsecond
 	n.oracle = newOracle(n)

@@ -221,6 +221,14 @@ func (t simTable) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (su
 	var failed error
 	err = t.send(ctx, collecting, slices.Concat(rows...), len(rows), func(part int) string {
 		sum, failed = t.t.(table.Collector).Collect(context.Background(), rows[:part], k)
+		horizon := k.Horizon
+		for _, f := range k.Families {
+			horizon = max(horizon, f.Horizon)
+		}
+		for _, row := range rows[:part] {
+			at := t.name + "/" + string(row)
+			t.node.net.collected[at] = max(t.node.net.collected[at], horizon)
+		}
 		t.node.net.oracle.collected(t.name, k)
 		return strconv.FormatInt(sum.Cells, 10)
 	})
