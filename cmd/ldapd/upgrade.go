@@ -77,8 +77,14 @@ func upgradeTo(ctx context.Context, m *cli.Main, c *config.Config, to string, ah
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
+	if err := reformat.Needed(ctx, from); err != nil { // before anything is made
+		return err
+	}
 	there := *c
 	there.Store = to
+	if _, err := cli.StoreThere(&there, cli.Load); err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
 	target, err := cli.OpenStore(ctx, &there, m.Logger(c), cli.Load, 0)
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)

@@ -40,6 +40,18 @@ type Options struct {
 	Ahead bool
 }
 
+// Needed returns nil if the rows of a store have an older format than those that Copy writes.
+func Needed(ctx context.Context, s table.Store) error {
+	h, err := catalog.ReadHeader(ctx, s)
+	switch {
+	case err != nil:
+		return err
+	case h.Format >= catalog.FormatCodes:
+		return ErrNewest
+	}
+	return nil
+}
+
 // Copy copies the directory in the store from to the store "to", which is of the same engine and
 // empty, except for tables that an earlier Copy has left. Servers must not use either store, unless
 // Options.Ahead is set. The store from stays as it is. Views are not copied, because servers make them again.
@@ -182,14 +194,14 @@ func (x *copying) copy(ctx context.Context, names []string, upTo table.Revision)
 // prepare opens the directory as a server does, so that what interrupted servers have left is
 // cleaned up, and closes it.
 func prepare(ctx context.Context, from table.Store, o Options) (_ *catalog.Catalog, err error) {
+	if err := Needed(ctx, from); err != nil {
+		return nil, err
+	}
 	p, err := partition.Open(ctx, from, o.Options)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
-	if now, newest := p.RowFormats(); now == newest {
-		return nil, ErrNewest
-	}
 	if !o.Ahead {
 		if err := p.DB.Alone(ctx); err != nil {
 			return nil, err
