@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tsuna/gohbase/hrpc"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -74,7 +73,7 @@ func (c *copier) view() table.View {
 
 // page copies a page of rows with all versions.
 func (c *copier) page(ctx context.Context, page []rawRow) (err error) {
-	var out []*copied
+	var out []*put
 	for i := range page {
 		if page[i].partial {
 			err = c.wide(ctx, page[i].key)
@@ -85,7 +84,7 @@ func (c *copier) page(ctx context.Context, page []rawRow) (err error) {
 			return err
 		}
 	}
-	return c.write(ctx, out)
+	return writePuts(ctx, c.to, "copy", out)
 }
 
 // wide copies a row that is too wide for one answer, with all revisions up to the end of the span.
@@ -101,7 +100,7 @@ func (c *copier) wide(ctx context.Context, key []byte) error {
 			}
 			out, err := c.row(nil, key, slices.Concat(stones, vs))
 			if err == nil {
-				err = c.write(ctx, out)
+				err = writePuts(ctx, c.to, "copy", out)
 			}
 			if err != nil {
 				return err
@@ -112,25 +111,22 @@ func (c *copier) wide(ctx context.Context, key []byte) error {
 	return nil
 }
 
-// copied is what one revision wrote into a row.
-type copied struct {
-	put
-	at table.Revision
-}
-
 // row appends the copy of a row's versions to out, grouped by revision.
-func (c *copier) row(out []*copied, key []byte, vs []version) ([]*copied, error) {
+func (c *copier) row(out []*put, key []byte, vs []version) ([]*put, error) {
 	opener := c.from.opener(key)
 	key, err := c.w.Row(key)
 	if err != nil || key == nil {
 		return out, err
 	}
-	at := map[table.Revision]*copied{}
+	at := map[table.Revision]*put{}
 	for i := range vs {
 		v := &vs[i]
 		p := at[v.revision]
 		if p == nil {
-			p = &copied{put{row: key, cols: columns{}}, v.revision}
+			p = &put{row: key, cols: columns{}, at: v.revision}
+			if c.shape.unversioned {
+				p.at = 0 // the region servers set timestamps
+			}
 		}
 		if v.isRowTombstone() {
 			p.cols.set(v.family, rowTombstone, tombstone)
@@ -145,7 +141,7 @@ func (c *copier) row(out []*copied, key []byte, vs []version) ([]*copied, error)
 	return out, nil
 }
 
-func (c *copier) cell(p *copied, v *version, o opener) error {
+func (c *copier) cell(p *put, v *version, o opener) error {
 	cells, err := appendCell(nil, v, o)
 	if err != nil {
 		return err
@@ -158,31 +154,6 @@ func (c *copier) cell(p *copied, v *version, o opener) error {
 	if err != nil || !keep || x.Tombstone && c.shape.unversioned {
 		return err
 	}
-	x.Revision = 0
-	p.cols.set(x.Family, storeQualifier(x.Qualifier), c.to.storeIn(p.row, &x))
-	p.size += len(x.Qualifier) + len(x.Value) + len(p.row) + 32
-	return nil
-}
-
-// write writes copies. The region servers give the cells of unversioned tables new timestamps.
-func (c *copier) write(ctx context.Context, out []*copied) error {
-	for len(out) > 0 {
-		n, size := 0, 0
-		for n < len(out) && n < batchWrites && (n == 0 || size+out[n].size <= batchBytes) {
-			size += out[n].size
-			n++
-		}
-		part := out[:n]
-		err := c.to.write(ctx, "copy", n, func(ctx context.Context, i int) (hrpc.Call, error) {
-			if c.shape.unversioned {
-				return hrpc.NewPut(ctx, c.to.full, part[i].row, part[i].cols)
-			}
-			return hrpc.NewPut(ctx, c.to.full, part[i].row, part[i].cols, hrpc.TimestampUint64(uint64(part[i].at)))
-		})
-		if err != nil {
-			return err
-		}
-		out = out[n:]
-	}
+	p.set(c.to, &x)
 	return nil
 }

@@ -148,7 +148,7 @@ func (t *Table) ApplyVersions(ctx context.Context, r table.Revision, ms []table.
 			rest = append(rest, ms[i])
 		}
 	}
-	list, err := puts(t, h, paired)
+	list, err := puts(t, h, r, paired)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (t *Table) ApplyVersions(ctx context.Context, r table.Revision, ms []table.
 	}
 	for _, p := range list {
 		g.Go(func() (err error) {
-			rows[at[string(p.row)]].Cells, err = putVersions(ctx, t, r, p, f, after)
+			rows[at[string(p.row)]].Cells, err = putVersions(ctx, t, p, f, after)
 			return err
 		})
 	}
@@ -166,10 +166,8 @@ func (t *Table) ApplyVersions(ctx context.Context, r table.Revision, ms []table.
 }
 
 // putVersions writes a row, and then reads its versions.
-func putVersions(ctx context.Context, t *Table, r table.Revision, p *put, f table.Family, after table.Revision) ([]table.Cell, error) {
-	put := func(ctx context.Context) (hrpc.Call, error) {
-		return hrpc.NewPut(ctx, t.full, p.row, p.cols, hrpc.TimestampUint64(uint64(r)))
-	}
+func putVersions(ctx context.Context, t *Table, p *put, f table.Family, after table.Revision) ([]table.Cell, error) {
+	put := func(ctx context.Context) (hrpc.Call, error) { return p.call(ctx, t) }
 	c, err := pair(ctx, t, "write", p.row, put, versionsOf(f, after), allVersions)
 	switch {
 	case err != nil:

@@ -255,7 +255,7 @@ func TestRouteBefore(t *testing.T) {
 
 func TestPuts(t *testing.T) {
 	h, tab := &shape{families: []table.Family{'a', 'b'}}, &Table{store: &Store{}}
-	list, err := puts(tab, h, []table.Mutation{
+	list, err := puts(tab, h, 1, []table.Mutation{
 		{Row: []byte("r"), Cells: []table.Cell{{Family: 'a', Qualifier: []byte("q"), Value: []byte("1")}}},
 		{Row: []byte("s"), DeleteRow: true},
 		{Row: []byte("r"), Cells: []table.Cell{{Family: 'b', Tombstone: true}, {Family: 'a', Qualifier: []byte("q"), Value: []byte("2")}}},
@@ -280,7 +280,7 @@ func TestPuts(t *testing.T) {
 		{Row: []byte("r"), Cells: []table.Cell{{Family: 'z'}}},
 		{Row: []byte("r"), Cells: []table.Cell{{Family: 'a', Value: make([]byte, table.MaxValue+1)}}},
 	} {
-		if _, err := puts(tab, h, []table.Mutation{m}); err == nil {
+		if _, err := puts(tab, h, 1, []table.Mutation{m}); err == nil {
 			t.Errorf("a row of %d bytes with %d cells is taken", len(m.Row), len(m.Cells))
 		}
 	}

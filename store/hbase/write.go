@@ -36,11 +36,12 @@ func (c columns) set(f table.Family, q, v []byte) {
 	m[string(q)] = v
 }
 
-// A put contains the columns that an Apply writes into one row.
+// A put contains the columns that a revision writes into one row.
 type put struct {
 	row  []byte
 	cols columns
 	size int
+	at   table.Revision // 0: the region server sets the timestamp
 }
 
 // add adds a mutation's cells to the put. The new cells replace earlier cells of the same
@@ -56,10 +57,14 @@ func (p *put) add(t *Table, h *shape, m *table.Mutation) error {
 		if err := checkCell(h, c); err != nil {
 			return err
 		}
-		p.cols.set(c.Family, storeQualifier(c.Qualifier), t.storeIn(p.row, c))
-		p.size += len(c.Qualifier) + len(c.Value) + len(p.row) + 32
+		p.set(t, c)
 	}
 	return nil
+}
+
+func (p *put) set(t *Table, c *table.Cell) {
+	p.cols.set(c.Family, storeQualifier(c.Qualifier), t.storeIn(p.row, c))
+	p.size += len(c.Qualifier) + len(c.Value) + len(p.row) + 32
 }
 
 func checkCell(h *shape, c *table.Cell) error {
@@ -82,9 +87,16 @@ func checkRow(row []byte) error {
 	return nil
 }
 
+func (p *put) call(ctx context.Context, t *Table) (hrpc.Call, error) {
+	if p.at == 0 {
+		return hrpc.NewPut(ctx, t.full, p.row, p.cols)
+	}
+	return hrpc.NewPut(ctx, t.full, p.row, p.cols, hrpc.TimestampUint64(uint64(p.at)))
+}
+
 // puts gathers mutations by row, in order. So each row is written by one Put, which is
 // atomic even if several mutations name the row.
-func puts(t *Table, h *shape, ms []table.Mutation) ([]*put, error) {
+func puts(t *Table, h *shape, r table.Revision, ms []table.Mutation) ([]*put, error) {
 	list := make([]*put, 0, len(ms))
 	at := make(map[string]*put, len(ms))
 	for i := range ms {
@@ -94,7 +106,7 @@ func puts(t *Table, h *shape, ms []table.Mutation) ([]*put, error) {
 			if err := checkRow(m.Row); err != nil {
 				return nil, err
 			}
-			p = &put{row: m.Row, cols: columns{}}
+			p = &put{row: m.Row, cols: columns{}, at: r}
 			at[string(m.Row)] = p
 			list = append(list, p)
 		}
@@ -111,15 +123,19 @@ func (t *Table) Apply(ctx context.Context, r table.Revision, ms []table.Mutation
 	if err != nil {
 		return err
 	}
-	list, err := puts(t, h, ms)
+	list, err := puts(t, h, r, ms)
 	if err != nil {
 		return err
 	}
-	ts := hrpc.TimestampUint64(uint64(r))
+	return writePuts(ctx, t, "write", list)
+}
+
+// writePuts sends puts in batches.
+func writePuts(ctx context.Context, t *Table, op string, list []*put) error {
 	for len(list) > 0 {
 		n := batchEnd(list)
-		err := t.write(ctx, "write", n, func(ctx context.Context, i int) (hrpc.Call, error) {
-			return hrpc.NewPut(ctx, t.full, list[i].row, list[i].cols, ts)
+		err := t.write(ctx, op, n, func(ctx context.Context, i int) (hrpc.Call, error) {
+			return list[i].call(ctx, t)
 		})
 		if err != nil {
 			return err
