@@ -78,6 +78,9 @@ type database struct {
 	directives []*Original
 }
 
+// Empty reports whether the files that were read have no access control and describe no database of slapd.
+func (im *Import) Empty() bool { return len(im.Originals) == 0 && len(im.databases) == 0 }
+
 // Translate translates all originals that were read.
 func (im *Import) Translate() {
 	im.dialect = im.chooseDialect()

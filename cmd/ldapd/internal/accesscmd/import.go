@@ -2,6 +2,7 @@ package accesscmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -128,8 +129,14 @@ func importAccess(ctx context.Context, w *cli.Work, a importArgs) error {
 	return writeImport(im, &w.Around)
 }
 
+var errNoAccess = errors.New("there is no aci, no olcAccess and no database of slapd.conf in what was read: searches return aci only if it is named, " +
+	"as in ldapsearch ... '*' aci, and slapd has its rules in cn=config (slapcat -n 0)")
+
 // writeImport translates the originals, and prints the drafts and the notes.
 func writeImport(im *foreign.Import, w *cli.Around) error {
+	if im.Empty() {
+		return errNoAccess
+	}
 	im.Translate()
 	if im.Exists != nil {
 		if err := im.Fit(); err != nil {
