@@ -11,6 +11,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -222,6 +223,14 @@ func (c *client) notice(code op.Code) *wiretest.Answer {
 func (c *client) end() {
 	c.t.Helper()
 	if b, err := io.ReadAll(c.r); len(b) > 0 || err != nil {
+		c.t.Fatalf("got %x, %v, want the end of the connection", b, err)
+	}
+}
+
+// gone waits until the connection has ended, in order or not: an end with octets that the server has not read resets it.
+func (c *client) gone() {
+	c.t.Helper()
+	if b, err := io.ReadAll(c.r); len(b) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		c.t.Fatalf("got %x, %v, want the end of the connection", b, err)
 	}
 }

@@ -88,12 +88,14 @@ func TestShutdownCancels(t *testing.T) {
 // TestShutdownStuck checks that a client that never reads does not delay Shutdown for
 // ever.
 func TestShutdownStuck(t *testing.T) {
+	running := make(chan bool)
 	r := start(t, func(_ context.Context, _ *op.Message, sink op.Sink) {
+		running <- true
 		for sink.Entry(person("cn=1", make([]byte, 1000))) == nil {
 		}
 	}, server.Options{})
 	r.dial().send(1, search)
-	time.Sleep(50 * time.Millisecond)
+	receive(t, running, "the search")
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	done := make(chan error, 1)
@@ -112,7 +114,7 @@ func TestShutdownMidMessage(t *testing.T) {
 	c.Write([]byte{0x30, 0x40, 0x02})
 	time.Sleep(20 * time.Millisecond)
 	go r.Shutdown(context.Background())
-	c.end()
+	c.gone()
 }
 
 // TestBindEnds checks that the context of a Bind ends when its client is gone, with or without

@@ -372,8 +372,8 @@ func TestTLSStream(t *testing.T) {
 // TestShutdownTLS checks that Shutdown closes connections over TLS in order, and ends handshakes.
 func TestShutdownTLS(t *testing.T) {
 	r := startSecure(t, succeed, server.Options{})
+	midway := r.dialSecure() // before idle, so that it is accepted when idle is answered
 	idle := r.dialTLS()
-	midway := r.dialSecure()
 	idle.send(1, compare)
 	idle.expect(1, op.Success)
 	done := make(chan error, 1)

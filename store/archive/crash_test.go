@@ -96,14 +96,16 @@ func live(dir string) (err error) {
 		defer print.Unlock()
 		fmt.Println(what, n)
 	}
-	var done atomic.Int64
+	var done, archived atomic.Int64
 	done.Store(int64(start))
+	archived.Store(int64(start))
 	ctx := context.Background()
 	go func() {
 		for {
 			n := done.Load()
 			if f.a.Pieces(ctx) == nil {
 				say("archived", int(n))
+				archived.Store(n)
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -114,10 +116,17 @@ func live(dir string) (err error) {
 			f.a.turn(ctx)
 		}
 	}()
-	for {
-		if rand.IntN(200) == 0 {
+	for loaded := int64(start); ; {
+		// On a busy machine, commits would take all time and the store would outgrow the archive. A load ends the epoch, so
+		// loads would come faster than the first base of an epoch is complete.
+		switch behind := int64(f.n) - archived.Load(); {
+		case behind > 3000:
+			time.Sleep(10 * time.Millisecond)
+			continue
+		case rand.IntN(200) == 0 && archived.Load() >= loaded:
 			f.load()
-		} else {
+			loaded = int64(f.n)
+		default:
 			f.commit(1 + rand.IntN(5))
 		}
 		done.Store(int64(f.n))
