@@ -202,9 +202,9 @@ func (c *conn) do(ctx context.Context, op string, name []byte, f func(context.Co
 	return c.run(ctx, op, name, func(ctx context.Context, cl *client) (*client, error) { return cl, f(ctx, cl) })
 }
 
-// read is do for a call that only reads. If a fresh client replaces the call's client, the call is made again with the fresh one,
-// because the old one may sleep until long after the cluster answers.
-func (c *conn) read(ctx context.Context, op string, name []byte, f func(context.Context, *client) error) error {
+// repeat is do for a call that may be executed twice: a read, or a write with a timestamp of its own. If a fresh client replaces the
+// call's client, the call is made again with the fresh one, because the old one may sleep until long after the cluster answers.
+func (c *conn) repeat(ctx context.Context, op string, name []byte, f func(context.Context, *client) error) error {
 	return c.run(ctx, op, name, func(ctx context.Context, cl *client) (*client, error) {
 		for {
 			limited, cancel := context.WithCancel(ctx)
@@ -314,7 +314,7 @@ func (c *conn) replace(old *client, warned bool) {
 			c.log.Info("HBase answers again", "store", c.target.String())
 		}
 		old.replaced()
-		// Writes that are still running on the old client may succeed. All of them have
+		// Swaps that are still running on the old client may succeed. All of them have
 		// ended after one timeout.
 		time.AfterFunc(c.timeout, old.close)
 		return

@@ -101,10 +101,13 @@ func varint(b []byte, want protowire.Number) uint64 {
 	return 0
 }
 
+// A runner is conn.do or conn.repeat.
+type runner = func(ctx context.Context, op string, name []byte, f func(context.Context, *client) error) error
+
 // pair sends a pairCall. The function make makes its Put. If the call is not answered whole, its parts may
 // have been done or not.
-func pair(ctx context.Context, t *Table, op string, row []byte, make func(context.Context) (hrpc.Call, error), sel *selection, depth int) (c *pairCall, err error) {
-	err = t.store.conn.do(ctx, op, t.full, func(ctx context.Context, cl *client) error {
+func pair(ctx context.Context, t *Table, run runner, op string, row []byte, make func(context.Context) (hrpc.Call, error), sel *selection, depth int) (c *pairCall, err error) {
+	err = run(ctx, op, t.full, func(ctx context.Context, cl *client) error {
 		put, err := make(ctx)
 		if err != nil {
 			return err
@@ -168,7 +171,7 @@ func (t *Table) ApplyVersions(ctx context.Context, r table.Revision, ms []table.
 // putVersions writes a row, and then reads its versions.
 func putVersions(ctx context.Context, t *Table, p *put, f table.Family, after table.Revision) ([]table.Cell, error) {
 	put := func(ctx context.Context) (hrpc.Call, error) { return p.call(ctx, t) }
-	c, err := pair(ctx, t, "write", p.row, put, versionsOf(f, after), allVersions)
+	c, err := pair(ctx, t, t.store.conn.repeat, "write", p.row, put, versionsOf(f, after), allVersions)
 	switch {
 	case err != nil:
 		return nil, err
@@ -201,7 +204,7 @@ func (t *Table) SwapGet(ctx context.Context, row []byte, f table.Family, q, old 
 		return false, table.Row{}, err
 	}
 	if s := t.store.seal; old != nil && (s == nil || !s.covers(t.name, f, q)) {
-		c, err := pair(ctx, t, "swap", row, func(ctx context.Context) (hrpc.Call, error) {
+		c, err := pair(ctx, t, t.store.conn.do, "swap", row, func(ctx context.Context) (hrpc.Call, error) {
 			return t.checkAndPut(ctx, row, f, q, storePlain(old), cols)
 		}, sel, 1)
 		if err != nil {

@@ -114,7 +114,7 @@ func (t *Table) fillChunk(ctx context.Context, rows []*table.Row, sel *selection
 // read sends a Get for each row. If sel.beside is set, it sends a second Get for each
 // row's tombstone.
 func (t *Table) read(ctx context.Context, rows []*table.Row, sel *selection, depth, limit int) (calls []*getCall, err error) {
-	err = t.store.conn.read(ctx, "read", t.full, func(ctx context.Context, cl *client) error {
+	err = t.store.conn.repeat(ctx, "read", t.full, func(ctx context.Context, cl *client) error {
 		calls = make([]*getCall, 0, 2*len(rows))
 		opts := sel.options(depth, limit)
 		if sel.columns != nil {

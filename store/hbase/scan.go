@@ -323,7 +323,7 @@ func (sc *scanner) ask(ctx context.Context) (call *scanCall, resp *pb.ScanRespon
 	case sc.later, sc.filter() != nil:
 		read = readStream
 	}
-	err = sc.t.store.conn.read(ctx, "scan", sc.t.full, func(ctx context.Context, cl *client) error {
+	err = sc.t.store.conn.repeat(ctx, "scan", sc.t.full, func(ctx context.Context, cl *client) error {
 		opts := append(sc.first.options(sc.depth, sc.first.limit()), hrpc.NumberOfRows(uint32(n)))
 		if last || read != readStream {
 			opts = append(opts, hrpc.CloseScanner())

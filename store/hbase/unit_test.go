@@ -472,9 +472,9 @@ func (emptyServer) SendBatch(_ context.Context, calls []hrpc.Call) ([]hrpc.RPCRe
 	return make([]hrpc.RPCResult, len(calls)), true
 }
 
-// TestReadsFollow checks that reads that wait at a client are made again when a fresh client replaces it, and that the outcome of a
-// swap does not become unknown by that.
-func TestReadsFollow(t *testing.T) {
+// TestCallsFollow checks that reads and writes of revisions that wait at a client are made again when a fresh client replaces it, and
+// that the outcome of a swap does not become unknown by that.
+func TestCallsFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Store{conn: &conn{timeout: 10 * time.Second, log: slog.New(slog.DiscardHandler)}, tables: map[string]*shape{
 			"data": {families: []table.Family{'f'}}, "heads": {families: []table.Family{'f'}, unversioned: true}}}
@@ -502,6 +502,14 @@ func TestReadsFollow(t *testing.T) {
 				}
 				return nil
 			}, time.Second},
+			"write": {func() error { return s.table("data").Apply(t.Context(), 1, []table.Mutation{written("a")}) }, time.Second},
+			"writes": {func() error {
+				return s.table("data").Apply(t.Context(), 1, []table.Mutation{written("a"), written("b")})
+			}, time.Second},
+			"marks": {func() error {
+				_, err := s.table("data").ApplyVersions(t.Context(), 1, []table.Mutation{written("a"), written("b"), written("c")}, [][]byte{[]byte("a")}, 'f', 0)
+				return err
+			}, time.Second},
 			"swap": {func() error {
 				_, err := s.table("heads").Swap(t.Context(), []byte("a"), 'f', nil, nil, []table.Cell{{Family: 'f', Value: []byte("v")}})
 				if errors.Is(err, table.ErrUnavailable) {
@@ -521,6 +529,10 @@ func TestReadsFollow(t *testing.T) {
 		old.replaced()
 		g.Wait()
 	})
+}
+
+func written(row string) table.Mutation {
+	return table.Mutation{Row: []byte(row), Cells: []table.Cell{{Family: 'f', Qualifier: []byte("q"), Value: []byte("v")}}}
 }
 
 // A slowServer answers calls of a scan with a row now and then, and otherwise with heartbeats. It keeps the position if

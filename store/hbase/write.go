@@ -172,7 +172,7 @@ func (t *Table) writable(ctx context.Context, r table.Revision) (*shape, error) 
 // write sends n writes. It sends a single write as one call, and several writes as a
 // batch.
 func (t *Table) write(ctx context.Context, op string, n int, make func(context.Context, int) (hrpc.Call, error)) error {
-	return t.store.conn.do(ctx, op, t.full, func(ctx context.Context, cl *client) error {
+	return t.store.conn.repeat(ctx, op, t.full, func(ctx context.Context, cl *client) error {
 		var calls []hrpc.Call
 		for i := range n {
 			c, err := make(ctx, i)
