@@ -75,6 +75,12 @@ func Copy(ctx context.Context, from, to table.Store, o Options) error {
 	if o.Ahead {
 		return x.ahead(ctx, before.Low())
 	}
+	if x.done.UpTo > 0 {
+		x.done.Final = true
+		if err := x.save(ctx); err != nil {
+			return err
+		}
+	}
 	if err := x.copy(ctx, x.names, 0); err != nil {
 		return err
 	}
@@ -107,6 +113,9 @@ type progress struct {
 	From string         `json:"from"`
 	UpTo table.Revision `json:"upTo"` // the commits up to this one were copied
 	Long bool           `json:"long"` // see rewriter.long
+	// Final is set before the rest is copied. If that is interrupted, the copy is made anew, because it may contain commits that a
+	// server has begun meanwhile and rolls back.
+	Final bool `json:"final"`
 	// Settings and Schema are the commits that last changed the settings and the schema. After another change, the
 	// copy is made anew.
 	Settings, Schema table.Revision
@@ -141,7 +150,7 @@ func (x *copying) begin(ctx context.Context, c *catalog.Catalog) error {
 		}
 	}
 	want.UpTo, want.Long, want.raw = x.done.UpTo, x.done.Long, x.done.raw
-	if x.done.UpTo > 0 && reflect.DeepEqual(want, x.done) {
+	if x.done.UpTo > 0 && !x.done.Final && reflect.DeepEqual(want, x.done) {
 		return x.to.Create(ctx, specs...)
 	}
 	want.UpTo, want.Long, want.raw = 0, false, nil
@@ -164,6 +173,10 @@ func (x *copying) ahead(ctx context.Context, r table.Revision) error {
 		return err
 	}
 	x.done.UpTo, x.done.Long = r, x.done.Long || len(x.long) > 0
+	return x.save(ctx)
+}
+
+func (x *copying) save(ctx context.Context) error {
 	raw, err := json.Marshal(&x.done)
 	if err != nil {
 		return err
