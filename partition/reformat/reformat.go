@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -30,6 +29,7 @@ var (
 	ErrNewest   = errors.New("the rows have the newest format")
 	ErrOccupied = errors.New("it has tables already: name a place where there is no store")
 	ErrBranches = errors.New("the store has branches: merge or discard them first")
+	errOther    = errors.New("another command copies to it, or an answer of the store was lost: run it again")
 	errWritten  = errors.New("somebody wrote to the store meanwhile: stop all servers and commands, and run it again")
 )
 
@@ -110,17 +110,21 @@ type copying struct {
 
 // progress is what was copied ahead. It is kept in the table journal.Incomplete of the copy.
 type progress struct {
-	From string         `json:"from"`
-	UpTo table.Revision `json:"upTo"` // the commits up to this one were copied
-	Long bool           `json:"long"` // see rewriter.long
+	Basis basis          `json:"basis"`
+	UpTo  table.Revision `json:"upTo"` // the commits up to this one were copied
+	Long  bool           `json:"long"` // see rewriter.long
 	// Final is set before the rest is copied. If that is interrupted, the copy is made anew, because it may contain commits that a
 	// server has begun meanwhile and rolls back.
 	Final bool `json:"final"`
-	// Settings and Schema are the commits that last changed the settings and the schema. After another change, the
-	// copy is made anew.
-	Settings, Schema table.Revision
 
 	raw []byte
+}
+
+// A basis is the store that was copied, and the commits that last changed its settings and its schema. If it is another, the copy
+// is made anew.
+type basis struct {
+	From             string
+	Settings, Schema table.Revision
 }
 
 var progressKey = []byte("progress")
@@ -132,36 +136,50 @@ func (x *copying) begin(ctx context.Context, c *catalog.Catalog) error {
 		return err
 	}
 	x.names = names
-	want := progress{From: x.from.String(), Settings: c.Header.Since, Schema: c.Subschema.Since}
 	have, err := x.to.Names(ctx)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(have, journal.Incomplete) {
-		row, err := x.to.Table(journal.Incomplete).Get(ctx, progressKey, table.Select{})
-		if err != nil {
+	incomplete := slices.Contains(have, journal.Incomplete)
+	if incomplete {
+		if err := x.load(ctx); err != nil {
 			return err
 		}
-		if cell := row.Find(journal.IncompleteFamily, progressKey); cell != nil {
-			x.done.raw = bytes.Clone(cell.Value)
-			if err := json.Unmarshal(cell.Value, &x.done); err != nil {
-				return fmt.Errorf("progress of the copy: %w: %w", table.ErrCorrupt, err)
-			}
-		}
 	}
-	want.UpTo, want.Long, want.raw = x.done.UpTo, x.done.Long, x.done.raw
-	if x.done.UpTo > 0 && !x.done.Final && reflect.DeepEqual(want, x.done) {
+	now := basis{x.from.String(), c.Header.Since, c.Subschema.Since}
+	switch {
+	case x.done.UpTo > 0 && !x.done.Final && x.done.Basis == now:
 		return x.to.Create(ctx, specs...)
+	case incomplete:
+		err = journal.DropIncomplete(ctx, x.to, have)
+	case len(have) > 0:
+		err = ErrOccupied
 	}
-	want.UpTo, want.Long, want.raw = 0, false, nil
-	x.done = want
-	if err := makeRoom(ctx, x.to); err != nil {
+	if err != nil {
 		return err
 	}
+	x.done = progress{Basis: now}
 	if err := x.to.Create(ctx, journal.IncompleteSpec); err != nil {
 		return err
 	}
 	return x.to.Create(ctx, specs...)
+}
+
+// load reads the progress.
+func (x *copying) load(ctx context.Context) error {
+	row, err := x.to.Table(journal.Incomplete).Get(ctx, progressKey, table.Select{})
+	if err != nil {
+		return err
+	}
+	cell := row.Find(journal.IncompleteFamily, progressKey)
+	if cell == nil {
+		return nil
+	}
+	x.done.raw = bytes.Clone(cell.Value)
+	if err := json.Unmarshal(cell.Value, &x.done); err != nil {
+		return fmt.Errorf("progress of the copy: %w: %w", table.ErrCorrupt, err)
+	}
+	return nil
 }
 
 // ahead copies the revisions up to r.
@@ -176,13 +194,17 @@ func (x *copying) ahead(ctx context.Context, r table.Revision) error {
 	return x.save(ctx)
 }
 
+// save writes the progress.
 func (x *copying) save(ctx context.Context) error {
 	raw, err := json.Marshal(&x.done)
 	if err != nil {
 		return err
 	}
 	cell := table.Cell{Family: journal.IncompleteFamily, Qualifier: progressKey, Value: raw}
-	_, err = x.to.Table(journal.Incomplete).Swap(ctx, progressKey, cell.Family, cell.Qualifier, x.done.raw, []table.Cell{cell})
+	done, err := x.to.Table(journal.Incomplete).Swap(ctx, progressKey, cell.Family, cell.Qualifier, x.done.raw, []table.Cell{cell})
+	if err == nil && !done {
+		err = errOther
+	}
 	return err
 }
 
@@ -228,20 +250,6 @@ func prepare(ctx context.Context, from table.Store, o Options) (_ *catalog.Catal
 		return nil, fmt.Errorf("%w: %s", ErrBranches, strings.Join(names, ", "))
 	}
 	return p.Latest()
-}
-
-// makeRoom drops the tables that another Copy has left in a store. It returns ErrOccupied if
-// there are others.
-func makeRoom(ctx context.Context, to table.Store) error {
-	names, err := to.Names(ctx)
-	if err != nil || len(names) == 0 {
-		return err
-	}
-	if !slices.Contains(names, journal.Incomplete) {
-		return ErrOccupied
-	}
-	names = slices.DeleteFunc(names, func(t string) bool { return t == journal.Incomplete })
-	return errors.Join(to.Drop(ctx, names...), to.Drop(ctx, journal.Incomplete))
 }
 
 // tables returns the names of the tables to copy and the descriptions of all tables of the copy. The

@@ -45,6 +45,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,6 +65,15 @@ const (
 
 // IncompleteSpec describes the table [Incomplete].
 var IncompleteSpec = table.Spec{Name: Incomplete, Unversioned: true, Families: []table.FamilySpec{{Name: IncompleteFamily}}}
+
+// DropIncomplete drops the given tables of a store that was not made completely, and then the mark. While any of the tables is
+// there, the mark is too.
+func DropIncomplete(ctx context.Context, s table.Store, names []string) error {
+	if err := s.Drop(ctx, slices.DeleteFunc(slices.Clone(names), func(t string) bool { return t == Incomplete })...); err != nil {
+		return err
+	}
+	return s.Drop(ctx, Incomplete)
+}
 
 // IncompleteFamily is the family of the table [Incomplete].
 const IncompleteFamily table.Family = 'i'

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -217,4 +218,35 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("state %q", rec.State)
 		}
 	})
+}
+
+// TestDropIncomplete checks that a store that was not made completely keeps its mark until all other tables are gone.
+func TestDropIncomplete(t *testing.T) {
+	ctx := t.Context()
+	s := &stubborn{Store: tabletest.NewMem(), err: errors.New("no answer")}
+	data := table.Spec{Name: "data", Families: []table.FamilySpec{{Name: 'a'}}}
+	if err := s.Create(ctx, data, IncompleteSpec); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range [][]string{{"data", Incomplete}, {}} {
+		err := DropIncomplete(ctx, s, []string{"data", Incomplete})
+		names, nerr := s.Names(ctx)
+		if !errors.Is(err, s.err) || nerr != nil || !slices.Equal(names, want) {
+			t.Errorf("%v, %v: left are %q, want %q", err, nerr, names, want)
+		}
+		s.err = nil
+	}
+}
+
+// A stubborn store does not drop the table "data" while err is set.
+type stubborn struct {
+	table.Store
+	err error
+}
+
+func (s *stubborn) Drop(ctx context.Context, names ...string) error {
+	if s.err != nil && slices.Contains(names, "data") {
+		return s.err
+	}
+	return s.Store.Drop(ctx, names...)
 }

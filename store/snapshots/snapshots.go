@@ -281,8 +281,7 @@ func makeRoom(ctx context.Context, to *hbase.Store, b *Backup) error {
 			return fmt.Errorf("there is a table %s, which the backup does not have: clone to another prefix", to.FullName(t))
 		}
 	}
-	have = slices.DeleteFunc(have, func(t string) bool { return t == journal.Incomplete })
-	return errors.Join(to.Drop(ctx, have...), to.Drop(ctx, journal.Incomplete))
+	return journal.DropIncomplete(ctx, to, have)
 }
 
 func cutTable(ctx context.Context, s *hbase.Store, t string, r table.Revision) error {
