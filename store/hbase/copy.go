@@ -111,49 +111,40 @@ func (c *copier) wide(ctx context.Context, key []byte) error {
 	return nil
 }
 
-// row appends the copy of a row's versions to out, grouped by revision.
+// row appends the copy of a row's versions to out, a put for each revision.
 func (c *copier) row(out []*put, key []byte, vs []version) ([]*put, error) {
-	opener := c.from.opener(key)
-	key, err := c.w.Row(key)
-	if err != nil || key == nil {
+	cells, err := allCells(vs, c.from.opener(key))
+	if err != nil {
+		return nil, err
+	}
+	if key, err = c.w.Row(key); err != nil || key == nil {
 		return out, err
 	}
-	at := map[table.Revision]*put{}
-	for i := range vs {
-		v := &vs[i]
-		p := at[v.revision]
-		if p == nil {
-			p = &put{row: key, cols: columns{}, at: v.revision}
-			if c.shape.unversioned {
-				p.at = 0 // the region servers set timestamps
-			}
+	puts := map[table.Revision]*put{}
+	at := func(r table.Revision) *put {
+		if c.shape.unversioned {
+			r = 0 // the region servers set timestamps
 		}
-		if v.isRowTombstone() {
-			p.cols.set(v.family, rowTombstone, tombstone)
-		} else if err := c.cell(p, v, opener); err != nil {
+		if puts[r] == nil {
+			puts[r] = &put{row: key, cols: columns{}, at: r}
+			out = append(out, puts[r])
+		}
+		return puts[r]
+	}
+	for i := range vs {
+		if v := &vs[i]; v.isRowTombstone() {
+			at(v.revision).cols.set(v.family, rowTombstone, tombstone)
+		}
+	}
+	for i := range cells {
+		x := &cells[i]
+		keep, err := c.w.Cell(x)
+		if err != nil {
 			return nil, err
 		}
-		if len(p.cols) > 0 && at[v.revision] == nil {
-			at[v.revision] = p
-			out = append(out, p)
+		if keep && !(x.Tombstone && c.shape.unversioned) {
+			at(x.Revision).set(c.to, x)
 		}
 	}
 	return out, nil
-}
-
-func (c *copier) cell(p *put, v *version, o opener) error {
-	cells, err := appendCell(nil, v, o)
-	if err != nil {
-		return err
-	}
-	x := table.Cell{Family: v.family, Qualifier: loadQualifier(v.qualifier), Tombstone: true}
-	if len(cells) > 0 {
-		x = cells[0]
-	}
-	keep, err := c.w.Cell(&x)
-	if err != nil || !keep || x.Tombstone && c.shape.unversioned {
-		return err
-	}
-	p.set(c.to, &x)
-	return nil
 }

@@ -290,15 +290,14 @@ func (sel *selection) options(depth, limit int) []func(hrpc.Call) error {
 	if sel.families != nil {
 		opts = append(opts, hrpc.Families(sel.families))
 	}
-	end := uint64(math.MaxInt64)
+	begin, end := uint64(0), uint64(math.MaxInt64)
 	if sel.view != nil && sel.view.Max() < math.MaxInt64 {
 		end = uint64(sel.view.Max()) + 1
 	}
-	if sel.after > 0 || end < math.MaxInt64 {
-		begin := uint64(0)
-		if sel.after > 0 {
-			begin = uint64(sel.after) + 1
-		}
+	if sel.after > 0 {
+		begin = uint64(sel.after) + 1
+	}
+	if begin > 0 || end < math.MaxInt64 {
 		opts = append(opts, hrpc.TimeRangeUint64(begin, end))
 	}
 	if limit > 0 {

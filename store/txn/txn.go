@@ -318,7 +318,7 @@ func Open(ctx context.Context, s table.Store, o Options) (*DB, error) {
 }
 
 // ErrIncomplete: the store was not made completely.
-var ErrIncomplete = errors.New("the store is incomplete: the command that made it (clone, cut, upgrade) was interrupted, run it again")
+var ErrIncomplete = errors.New("the store is incomplete: the command that made it was interrupted, run it again")
 
 // createTables creates the tables that are missing. If no table is missing, it does not
 // call Create, because a store that was opened for reading cannot create tables.

@@ -20,7 +20,7 @@ var advised = []struct {
 	{lsm.ErrFollows, "'ldapd promote' opens it for writing"},
 	{bulk.ErrStopped, "--continue imports the others, and passes over records that exist already"},
 	{bulk.ErrTogether, "--continue applies them one by one"},
-	{txn.ErrIncomplete, "that was 'ldapd backup clone' or 'ldapd backup cut'"},
+	{txn.ErrIncomplete, "that was 'ldapd backup clone', 'ldapd backup cut' or 'ldapd upgrade --to'"},
 	{syscall.EADDRINUSE, "the option is --listen"},
 }
 
