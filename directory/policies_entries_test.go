@@ -344,7 +344,7 @@ func TestNewPasswords(t *testing.T) {
 	for _, c := range []struct {
 		new  string
 		kind int
-	}{{"ab1", 6}, {"abcdefghijklmnopqrstu1", 9}, {"abcdefg", 5}, {"first-1", -1}, {"second-1", -1}, {"first-1", 8}, {"second-1", 8}, {"third-1", -1}, {"fourth-1", -1}, {"first-1", -1}} {
+	}{{"ab1", 6}, {"abcdefghijklmnopqrstu1", 5}, {"abcdefg", 5}, {"first-1", -1}, {"second-1", -1}, {"first-1", 8}, {"second-1", 8}, {"third-1", -1}, {"fourth-1", -1}, {"first-1", -1}} {
 		r, got := change(now, c.new)
 		if c.kind < 0 && r.Code != op.Success || c.kind >= 0 && (r.Code != op.ConstraintViolation || got != failed(c.kind)) {
 			t.Errorf("%q: %v %s, want %d", c.new, &r.Result, got, c.kind)

@@ -20,7 +20,8 @@ func (e *Error) Error() string { return e.Text }
 // error.
 type ErrorKind int
 
-// The errors that the draft defines in section 6.2.
+// The errors that the draft defines in section 6.2, except passwordTooLong, which came with draft 11: clients
+// that know draft 10 cannot read a control with it. See findings/password-too-long.sh.
 const (
 	PasswordExpired ErrorKind = iota
 	AccountLocked
@@ -31,7 +32,6 @@ const (
 	TooShort
 	TooYoung
 	InHistory
-	TooLong
 )
 
 func refuse(kind ErrorKind, format string, args ...any) error {
@@ -87,7 +87,7 @@ func (p *Policy) Check(c *Change) error {
 	}
 	n := utf8.RuneCountInString(c.Candidate.Password)
 	if p.MaxLength > 0 && n > p.MaxLength {
-		return refuse(TooLong, "the password is longer than %d characters", p.MaxLength)
+		return refuse(InsufficientQuality, "the password is longer than %d characters", p.MaxLength)
 	}
 	if p.CheckQuality == 0 {
 		return nil

@@ -156,7 +156,7 @@ func TestChange(t *testing.T) {
 		{"8.2.5 too short, in characters", []string{"pwdCheckQuality", "1", "pwdMinLength", "3"}, State{}, Change{}, "äö", TooShort, false},
 		{"8.2.5 long enough", []string{"pwdCheckQuality", "1", "pwdMinLength", "3"}, State{}, Change{}, "äöü", 0, true},
 		{"8.2.5 pwdCheckQuality 0 does not look", []string{"pwdMinLength", "3"}, State{}, Change{}, "x", 0, true},
-		{"8.2.5 too long", []string{"pwdMaxLength", "3"}, State{}, Change{}, "abcd", TooLong, false},
+		{"8.2.5 too long", []string{"pwdMaxLength", "3"}, State{}, Change{}, "abcd", InsufficientQuality, false},
 		{"8.2.5 a hash, pwdCheckQuality 1", []string{"pwdCheckQuality", "1", "pwdMinLength", "30"}, State{}, Change{Hashed: true}, "", 0, true},
 		{"8.2.5 a hash, pwdCheckQuality 2", []string{"pwdCheckQuality", "2"}, State{}, Change{Hashed: true}, "", InsufficientQuality, false},
 		{"classes", quality("classes 3"), State{}, Change{}, "abC", InsufficientQuality, false},

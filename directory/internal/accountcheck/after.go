@@ -187,7 +187,6 @@ var codes = map[account.ErrorKind]op.Code{
 	account.TooShort:            op.ConstraintViolation,
 	account.TooYoung:            op.ConstraintViolation,
 	account.InHistory:           op.ConstraintViolation,
-	account.TooLong:             op.ConstraintViolation,
 }
 
 // Refusal returns the result for a policy error, and adds the response control that reports
