@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -278,10 +277,7 @@ func startOldSlapd(t *testing.T, modules, overlays string) *oldServer {
 	var log safeBuffer
 	s := &oldServer{admin: slapdAdmin}
 	var cmd *exec.Cmd
-	stop := func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	}
+	stop := func() { end(cmd) }
 	s.url, cmd = runSlapd(t, conf, &log)
 	s.restart = func() {
 		stop()

@@ -9,7 +9,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/go-ldap/ldap/v3"
@@ -50,10 +49,7 @@ func startOldDirsrv(t *testing.T, synced bool) *oldServer {
 			return err
 		})
 	}
-	stop := func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	}
+	stop := func() { end(cmd) }
 	run()
 	t.Cleanup(func() {
 		stop()

@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-ldap/ldap/v3"
 	godiff "github.com/google/go-cmp/cmp"
@@ -86,6 +88,15 @@ func runSlapd(t *testing.T, conf string, log *safeBuffer) (url string, cmd *exec
 	url = "ldap://" + l.Addr().String()
 	l.Close()
 	return url, runSlapdAt(t, conf, log, url)
+}
+
+// end ends a server of somebody else in an orderly way. If it does not end soon, end kills it: 389 2.3.1 once stayed
+// for ever, after clients that read its changes had gone.
+func end(cmd *exec.Cmd) {
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	_ = cmd.Wait()
 }
 
 // runSlapdAt starts a slapd at a URL and waits until clients can connect.
