@@ -32,6 +32,9 @@ type oldServer struct {
 	// entry: the server shows some of them by their old names until it is started again.
 	oldNames bool
 	leaves   bool // writers rename only entries without entries below them
+	// hangs is set if the server now and then answers nobody any more: 389 2.3.1 with content synchronization did, once in
+	// some hundred runs.
+	hangs bool
 }
 
 var movedPeople = flag.Int("movedpeople", 0, "people whom TestMigrate adds to the sample directory before it moves the directory")
@@ -292,8 +295,20 @@ func startOldSlapd(t *testing.T, modules, overlays string) *oldServer {
 	return s
 }
 
+// answers reports whether the server answers a new client within some seconds.
+func (s *oldServer) answers() bool {
+	c, err := ldap.DialURL(s.url)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	c.SetTimeout(20 * time.Second)
+	return c.Bind(s.admin, cmp.Or(s.password, adminPassword)) == nil
+}
+
 // A writer makes random changes at a server until it is stopped.
 type writer struct {
+	at   *oldServer
 	mu   sync.Mutex
 	n    int
 	done chan struct{}
@@ -302,7 +317,7 @@ type writer struct {
 
 func writeAt(t *testing.T, s *oldServer, pause time.Duration) *writer {
 	t.Helper()
-	w := &writer{done: make(chan struct{})}
+	w := &writer{at: s, done: make(chan struct{})}
 	c, err := dial(s.url, s.admin, cmp.Or(s.password, adminPassword))
 	if err != nil {
 		t.Fatal(err)
@@ -335,12 +350,15 @@ func (w *writer) more(t *testing.T, n int) {
 		return w.n
 	}
 	want := count() + n
-	eventually(t, "writes", func() error {
-		if count() < want {
-			return errors.New("not yet")
+	for end := time.Now().Add(patience); count() < want; time.Sleep(50 * time.Millisecond) {
+		switch {
+		case time.Now().Before(end):
+		case w.at.hangs && !w.at.answers():
+			t.Skip("the other server answers nobody any more")
+		default:
+			t.Fatal("a client at the other server makes no more changes")
 		}
-		return nil
-	})
+	}
 }
 
 func (w *writer) stop() {

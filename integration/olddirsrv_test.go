@@ -31,7 +31,7 @@ func startOldDirsrv(t *testing.T, synced bool) *oldServer {
 	}
 	addr := l.Addr().String()
 	l.Close()
-	s := &oldServer{url: "ldap://" + addr, admin: "cn=Directory Manager", password: dirsrvPassword, leftOut: 3, oldNames: true}
+	s := &oldServer{url: "ldap://" + addr, admin: "cn=Directory Manager", password: dirsrvPassword, leftOut: 3, oldNames: true, hangs: synced}
 	conf := makeDirsrv(t, dir, addr, synced)
 	var log safeBuffer
 	var cmd *exec.Cmd
