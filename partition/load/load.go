@@ -189,6 +189,12 @@ func (l *Loader) Prepare(name dn.DN, attributes []op.PartialAttribute) (*Loading
 	return x, nil
 }
 
+// Errors that Link returns or wraps.
+var (
+	ErrOutside = catalog.Errorf(catalog.NamingViolation, "the name is in no naming context of this directory")
+	ErrRefused = catalog.Errorf(catalog.Unwilling, "was refused") // of the entry above
+)
+
 // Link finds the entry's parent and claims the entry's name and id. If the parent does
 // not exist yet, Link returns an *Error with the problem NoSuchEntry.
 func (l *Loader) Link(ctx context.Context, x *Loading) error {
@@ -199,7 +205,7 @@ func (l *Loader) Link(ctx context.Context, x *Loading) error {
 	own := c.ContextOf(x.norms)
 	switch {
 	case own == nil:
-		return catalog.Errorf(catalog.NamingViolation, "the name is in no naming context of this directory")
+		return ErrOutside
 	case len(own.Norms) == len(x.norms):
 		x.parent, x.rdn = catalog.Root, own.RDN
 	default:
@@ -288,7 +294,7 @@ func (l *Loader) parent(ctx context.Context, x *Loading) (entry.ID, error) {
 	if ok {
 		switch entry.ID(id) {
 		case catalog.Root:
-			return catalog.Root, catalog.Errorf(catalog.Unwilling, "the entry above it, %s, was refused", x.e.Name.Parent())
+			return catalog.Root, fmt.Errorf("the entry above it, %s, %w", x.e.Name.Parent(), ErrRefused)
 		case l.aliasID():
 			return catalog.Root, write.ErrBelowAlias
 		}
