@@ -54,6 +54,11 @@ func (p *parser) word() (string, error) {
 }
 
 func (p *parser) atEnd(what string) error {
+	if p.audited && p.is("modifiersname") { // says who did it
+		if err := p.advance(); err != nil {
+			return err
+		}
+	}
 	if p.name == nil {
 		return nil
 	}

@@ -181,6 +181,7 @@ func (s *cleaner) clean(attributes []op.PartialAttribute) []op.PartialAttribute 
 		case binaries:
 			foreign = foreign || slices.ContainsFunc(a.Values, isEmpty)
 		case password:
+			foreign = foreign || slices.ContainsFunc(a.Values, isHidden)
 			s.count(a.Values)
 		case classes:
 			policy = policy || isPolicy389(a)
@@ -204,6 +205,8 @@ func (s *cleaner) cleanChanges(changes []op.Modification) []op.Modification {
 		switch s.fate(m.Description) {
 		case drop, uniqueID, dropRoles:
 			return true
+		case password:
+			return slices.ContainsFunc(m.Values, isHidden)
 		}
 		name, _, _ := strings.Cut(m.Description, ";")
 		t := s.schema.Attribute(name)
@@ -212,6 +215,11 @@ func (s *cleaner) cleanChanges(changes []op.Modification) []op.Modification {
 		}
 		s.note(t.Name())
 		return true
+	}
+	for _, m := range changes {
+		if s.fate(m.Description) == password && (m.Kind != op.ModDelete || slices.ContainsFunc(m.Values, isHidden)) {
+			s.count(m.Values)
+		}
 	}
 	if !slices.ContainsFunc(changes, left) {
 		return changes
@@ -222,11 +230,18 @@ func (s *cleaner) cleanChanges(changes []op.Modification) []op.Modification {
 // count counts the passwords that no bind can use.
 func (s *cleaner) count(passwords [][]byte) {
 	for _, v := range passwords {
-		if scheme, usable := auth.Usable(v); !usable {
+		switch scheme, usable := auth.Usable(v); {
+		case isHidden(v):
+			s.tally.hide()
+		case !usable:
 			s.tally.password(scheme)
 		}
 	}
 }
+
+// isHidden reports whether a value is what the audit log of 389 Directory Server shows in place of
+// a password. As a password, it would lock the account.
+func isHidden(v []byte) bool { return string(v) == "**********************" }
 
 // dropTwins drops every value that equals an earlier value of the same attribute type with the
 // same options, even if the earlier value is under another name of that type.
@@ -263,14 +278,14 @@ func (s *cleaner) dropTwins(attributes []op.PartialAttribute) []op.PartialAttrib
 func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialAttribute {
 	var id [][]byte
 	hasID, hasLock, disabled := false, false, false
-	attributes = s.withoutEmpty(slices.Clone(attributes))
+	attributes = s.withoutVoid(slices.Clone(attributes))
 	attributes = slices.DeleteFunc(attributes, func(a op.PartialAttribute) bool {
 		switch s.fate(a.Description) {
 		case disabling:
 			disabled = disabled || isTrue(a.Values)
-		case binaries:
+		case binaries, password:
 			return len(a.Values) == 0
-		case keep, password, classes:
+		case keep, classes:
 			hasID = hasID || strings.EqualFold(a.Description, "entryUUID")
 			hasLock = hasLock || strings.EqualFold(a.Description, "nsAccountLock")
 			return false
@@ -303,15 +318,19 @@ func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialA
 	return attributes
 }
 
-// withoutEmpty drops the empty values of binary attributes.
-func (s *cleaner) withoutEmpty(attributes []op.PartialAttribute) []op.PartialAttribute {
+// withoutVoid drops the empty values of binary attributes, and hidden passwords.
+func (s *cleaner) withoutVoid(attributes []op.PartialAttribute) []op.PartialAttribute {
 	for i := range attributes {
 		a := &attributes[i]
-		if s.fate(a.Description) != binaries || !slices.ContainsFunc(a.Values, isEmpty) {
-			continue
+		switch s.fate(a.Description) {
+		case binaries:
+			if slices.ContainsFunc(a.Values, isEmpty) {
+				s.tally.emptied(a.Description)
+				a.Values = slices.DeleteFunc(slices.Clone(a.Values), isEmpty)
+			}
+		case password:
+			a.Values = slices.DeleteFunc(slices.Clone(a.Values), isHidden)
 		}
-		s.tally.emptied(a.Description)
-		a.Values = slices.DeleteFunc(slices.Clone(a.Values), isEmpty)
 	}
 	return attributes
 }
