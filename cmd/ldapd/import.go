@@ -204,6 +204,7 @@ func reportBad(a *cli.Around) func(*ldif.Error) {
 // remedies say for the causes of bad records what can be done.
 var remedies = map[bulk.Cause]string{
 	bulk.Undefined:  "add them by 'ldapd schema add' with the schema files of the old server, or strip them from the file",
+	bulk.Schema:     "add them by 'ldapd schema add', which takes this file, before the entries",
 	bulk.NoOption:   "add them to the key attribute-options of the configuration, or strip them from the file",
 	bulk.TwoClasses: "make one of the two AUXILIARY in the file with its definition before 'ldapd schema add', or remove it from the entries",
 	bulk.Forbidden:  "correct the entries, or let a class allow the attribute by 'ldapd schema add'",

@@ -18,6 +18,7 @@ type Cause string
 
 const (
 	Undefined  Cause = "attribute types or object classes that the schema does not define"
+	Schema     Cause = "definitions of another server's schema, which are no entries"
 	NoOption   Cause = "attribute options that are not known"
 	TwoClasses Cause = "structural object classes that exclude each other"
 	Forbidden  Cause = "object classes or attributes that the schema does not permit so"
@@ -69,6 +70,8 @@ func (s *Summary) add(x *item, err error, sch *schema.Schema) {
 		cause = causes[p.Problem]
 	}
 	switch {
+	case x.definesThere():
+		cause, sch = Schema, nil
 	case errors.Is(err, load.ErrOutside):
 		cause, sch = Outside, nil
 	case errors.Is(err, load.ErrRefused):
@@ -148,6 +151,20 @@ func undefinedIn(name string, sch *schema.Schema) []string {
 		}
 	}
 	return types
+}
+
+// definesThere reports whether a record has definitions of another server's schema.
+func (x *item) definesThere() bool {
+	if x.Record == nil || x.ofSubschema() {
+		return false
+	}
+	for a := range x.descriptions() {
+		name := strings.ToLower(a.Description)
+		if slices.Contains([]string{"attributetypes", "objectclasses"}, strings.TrimPrefix(name, "olc")) {
+			return true
+		}
+	}
+	return false
 }
 
 // changesEntry reports whether a record changes an entry that exists.
