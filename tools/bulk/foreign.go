@@ -200,6 +200,7 @@ func (s *cleaner) clean(attributes []op.PartialAttribute) []op.PartialAttribute 
 
 // cleanChanges returns the changes that are applied. Logs of changes, such as those of slapd's
 // overlay auditlog, also contain the changes of attributes that a server maintains itself.
+// Accounts are disabled and enabled as an import of entries does it.
 func (s *cleaner) cleanChanges(changes []op.Modification) []op.Modification {
 	left := func(m op.Modification) bool {
 		switch s.fate(m.Description) {
@@ -216,15 +217,23 @@ func (s *cleaner) cleanChanges(changes []op.Modification) []op.Modification {
 		s.note(t.Name())
 		return true
 	}
+	var kept []op.Modification
 	for _, m := range changes {
-		if s.fate(m.Description) == password && (m.Kind != op.ModDelete || slices.ContainsFunc(m.Values, isHidden)) {
+		f := s.fate(m.Description)
+		if f == password && (m.Kind != op.ModDelete || slices.ContainsFunc(m.Values, isHidden)) {
 			s.count(m.Values)
 		}
+		switch {
+		case left(m):
+		case f == disabling && m.Kind != op.ModDelete && isTrue(m.Values):
+			kept = append(kept, op.Change(op.ModReplace, lockedTime, disabledTime))
+		case f == disabling:
+			kept = append(kept, op.Change(op.ModReplace, lockedTime), op.Change(op.ModReplace, m.Description))
+		default:
+			kept = append(kept, m)
+		}
 	}
-	if !slices.ContainsFunc(changes, left) {
-		return changes
-	}
-	return slices.DeleteFunc(slices.Clone(changes), left)
+	return kept
 }
 
 // count counts the passwords that no bind can use.
