@@ -273,6 +273,9 @@ func (r *Reader) intern(p *parser, name []byte) (string, error) {
 	if s, ok := r.names[string(name)]; ok {
 		return s, nil
 	}
+	if bytes.Contains(name, []byte(";range=")) {
+		return "", p.fail("%q has only a part of the values, because Active Directory sends many values in parts; ask it for the other parts, and write all values without the option", name)
+	}
 	if !validDescription(name) {
 		return "", p.fail("%q is not an attribute description", name)
 	}
