@@ -213,6 +213,7 @@ var remedies = map[bulk.Cause]string{
 	bulk.Outside:    "name the first entry of each tree by --suffix",
 	bulk.Present:    "leave these records out, or import changes (changetype: modify) that make the entries equal",
 	bulk.Misfit:     "import changes in their order, each once, into the state that they were made for",
+	bulk.Cut:        "name it rightly or copy it again, and import the whole file; entries that are there already are skipped",
 	bulk.Unreadable: "correct the lines; --allow-file-urls reads values from files, as those of ldapsearch -t",
 }
 

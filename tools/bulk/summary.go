@@ -28,6 +28,7 @@ const (
 	Present    Cause = "the name of an entry that exists already"
 	Misfit     Cause = "changes that do not fit the entry, or whose entry does not exist"
 	Unreadable Cause = "text that is not LDIF, or not of this kind"
+	Cut        Cause = "a file that cannot be read to its end, so that nobody knows what is missing"
 	Other      Cause = "another reason"
 )
 
@@ -70,6 +71,8 @@ func (s *Summary) add(x *item, err error, sch *schema.Schema) {
 		cause = causes[p.Problem]
 	}
 	switch {
+	case x.cut:
+		cause = Cut
 	case x.definesThere():
 		cause, sch = Schema, nil
 	case errors.Is(err, load.ErrOutside):
