@@ -204,12 +204,17 @@ func reportBad(a *cli.Around) func(*ldif.Error) {
 // remedies say for the causes of bad records what can be done.
 var remedies = map[bulk.Cause]string{
 	bulk.Undefined:  "add them by 'ldapd schema add' with the schema files of the old server, or strip them from the file",
+	bulk.Schema:     "add them by 'ldapd schema add', which takes this file, before the entries",
+	bulk.NoOption:   "add them to the key attribute-options of the configuration, or strip them from the file",
 	bulk.TwoClasses: "make one of the two AUXILIARY in the file with its definition before 'ldapd schema add', or remove it from the entries",
 	bulk.Forbidden:  "correct the entries, or let a class allow the attribute by 'ldapd schema add'",
 	bulk.BadValues:  "correct the values; with --drop-duplicates, values that are there twice are no mistake",
 	bulk.NoParent:   "import the entries above them first; those may be among the bad records. --suffix makes the name of an entry a naming context",
+	bulk.Outside:    "name the first entry of each tree by --suffix",
 	bulk.Present:    "leave these records out, or import changes (changetype: modify) that make the entries equal",
-	bulk.Unreadable: "correct the lines",
+	bulk.Misfit:     "import changes in their order, each once, into the state that they were made for",
+	bulk.Cut:        "name it rightly or copy it again, and import the whole file; entries that are there already are skipped",
+	bulk.Unreadable: "correct the lines; --allow-file-urls reads values from files, as those of ldapsearch -t",
 }
 
 // summarize prints why records were bad, and what mends each cause.
@@ -228,6 +233,8 @@ func summarize(a *cli.Around, s *bulk.Summary) {
 		case bulk.Undefined:
 			listed(a, "types", slices.Sorted(maps.Keys(s.Types)))
 			listed(a, "classes", slices.Sorted(maps.Keys(s.Classes)))
+		case bulk.NoOption:
+			listed(a, "descriptions", slices.Sorted(maps.Keys(s.Options)))
 		case bulk.TwoClasses:
 			var pairs []string
 			for _, pair := range slices.Sorted(maps.Keys(s.Pairs)) {

@@ -28,7 +28,7 @@ func (p *parser) change(rec *Record) error {
 	if err := p.advance(); err != nil {
 		return err
 	}
-	switch strings.ToLower(kind) {
+	switch strings.TrimPrefix(strings.ToLower(kind), "ntdsschema") { // as in schema files of Active Directory
 	case "add":
 		attributes, err := p.entry()
 		rec.Change = &op.Add{Name: rec.DN, Attributes: attributes}
@@ -54,6 +54,11 @@ func (p *parser) word() (string, error) {
 }
 
 func (p *parser) atEnd(what string) error {
+	if p.audited && p.is("modifiersname") { // says who did it
+		if err := p.advance(); err != nil {
+			return err
+		}
+	}
 	if p.name == nil {
 		return nil
 	}

@@ -489,14 +489,35 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// TestAuditLog reads an audit log of 389 Directory Server, with a change that failed there.
+// TestAuditLog reads an audit log of 389 Directory Server, with a change that failed there. The
+// server was started twice.
 func TestAuditLog(t *testing.T) {
-	const log = "\t389-Directory/2.3.1 B2022.340.0000\n\tldap.example.com:636 (/etc/dirsrv/slapd-example)\n\n" +
+	const head = "\t389-Directory/2.3.1 B2022.340.0000\n\tldap.example.com:636 (/etc/dirsrv/slapd-example)\n\n"
+	const log = head +
 		"time: 20261128000000\ndn: cn=a\nresult: 0\nchangetype: add\ncn: a\n\n" +
-		"time: 20261128000001\ndn: cn=b\nresult: 32\nchangetype: delete\n\n" +
-		"time: 20261128000002\ndn: cn=c\nresult: 0\nchangetype: delete\n"
-	const want = "5 \"cn=a\"\n  add \"cn=a\"\n  cn [\"a\"]\n16 \"cn=c\"\n  delete \"cn=c\"\n"
+		"time: 20261128000001\ndn: cn=b\nresult: 32\nchangetype: delete\nmodifiersname: cn=m\n\n" + head +
+		"time: 20261128000002\ndn: cn=c\nresult: 0\nchangetype: delete\nmodifiersname: cn=m\n\n" +
+		"time: 20261128000003\ndn: cn=d\n#cn: d\nresult: 0\nchangetype: modrdn\nnewrdn: cn=e\ndeleteoldrdn: 1\nmodifiersname: cn=m\n"
+	const want = "5 \"cn=a\"\n  add \"cn=a\"\n  cn [\"a\"]\n20 \"cn=c\"\n  delete \"cn=c\"\n26 \"cn=d\"\n  moddn \"cn=d\" to \"cn=e\", delete old true\n"
 	if got := show(NewReader(strings.NewReader(log), Options{File: "in"})); got != want {
+		t.Error(cmp.Diff(want, got))
+	}
+}
+
+// TestIndented reports a record that is indented by tabs, which could be taken for the head of an
+// audit log.
+func TestIndented(t *testing.T) {
+	got := show(NewReader(strings.NewReader("\tdn: cn=a\n\tcn: a (b)\n"), Options{File: "in"}))
+	if !strings.Contains(got, "in:1:") {
+		t.Errorf("got %q, want an error", got)
+	}
+}
+
+// TestJoinedMarks reads files that were joined with their byte order marks.
+func TestJoinedMarks(t *testing.T) {
+	got := show(NewReader(strings.NewReader("\ufeffdn: cn=a\ncn: a\n\n\ufeffversion: 1\ndn: cn=b\ncn: b\n"), Options{File: "in"}))
+	const want = "1 \"cn=a\"\n  cn [\"a\"]\n5 \"cn=b\"\n  cn [\"b\"]\n"
+	if got != want {
 		t.Error(cmp.Diff(want, got))
 	}
 }

@@ -47,7 +47,6 @@ type Reader struct {
 	end    int
 	line   int // number of the line at buf[start], from 1
 	inErr  error
-	begun  bool // the first block, which may have the version, has been read
 	failed error
 
 	raw   []byte

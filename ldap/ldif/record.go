@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,7 +29,13 @@ type parser struct {
 	name  []byte
 	kind  byte // ':' base64, '<' URL, 0 plain
 	value []byte
+
+	audited bool // the record is in an audit log of 389 Directory Server
 }
+
+// auditHead matches the lines at the beginning of an audit log of 389 Directory Server, which the
+// server also writes when it starts again.
+var auditHead = regexp.MustCompile(`^\t[^:\n]+\n\t[^\n]+ \([^\n]*\)\r?\n?$`)
 
 // valueLine is a line of an entry: the index of its attribute, and its value.
 type valueLine struct {
@@ -39,19 +46,17 @@ type valueLine struct {
 // record parses a block of lines. It returns nil if the block contains only comments or
 // the version.
 func (r *Reader) record(block []byte, line int) (*Record, error) {
-	if !r.begun && block[0] == '\t' {
-		return nil, nil // the head of an audit log of 389 Directory Server
+	block = bytes.TrimPrefix(block, []byte("\ufeff")) // of a file that was joined to another one
+	if len(block) == 0 || block[0] == '\t' && auditHead.Match(block) {
+		return nil, nil
 	}
 	p := &r.parser
 	*p = parser{r: r, rest: block, next: line}
 	if err := p.advance(); err != nil {
 		return nil, err
 	}
-	if !r.begun && p.name != nil {
-		r.begun = true
-		if err := p.version(); err != nil {
-			return nil, err
-		}
+	if err := p.version(); err != nil {
+		return nil, err
 	}
 	if p.name == nil {
 		return nil, nil
@@ -60,6 +65,7 @@ func (r *Reader) record(block []byte, line int) (*Record, error) {
 		return nil, p.outcome()
 	}
 	if p.is("time") { // in an audit log of 389 Directory Server
+		p.audited = true
 		if err := p.advance(); err != nil {
 			return nil, err
 		}
@@ -117,8 +123,9 @@ func (p *parser) fail(format string, args ...any) error {
 	return &Error{File: p.r.opt.File, Line: p.line, DN: p.dn, Text: fmt.Sprintf(format, args...)}
 }
 
-// version parses the version line, if there is one. The only version is 1. An error
-// about another version is final, because the whole file has that version.
+// version parses the version line, if there is one. It comes again in files that were joined. The
+// only version is 1. An error about another version is final, because the whole file has that
+// version.
 func (p *parser) version() error {
 	if !p.is("version") {
 		return nil
@@ -265,6 +272,9 @@ func (p *parser) description() (string, error) { return p.r.intern(p, p.name) }
 func (r *Reader) intern(p *parser, name []byte) (string, error) {
 	if s, ok := r.names[string(name)]; ok {
 		return s, nil
+	}
+	if bytes.Contains(name, []byte(";range=")) {
+		return "", p.fail("%q has only a part of the values, because Active Directory sends many values in parts; ask it for the other parts, and write all values without the option", name)
 	}
 	if !validDescription(name) {
 		return "", p.fail("%q is not an attribute description", name)

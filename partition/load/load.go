@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -84,8 +85,10 @@ type Loader struct {
 	count   atomic.Int64
 	writers sync.Pool
 
-	mu      sync.Mutex // protects changes of catalog
+	mu      sync.Mutex // protects changes of catalog, suffix and norms
 	catalog atomic.Pointer[catalog.Catalog]
+	suffix  dn.DN // the naming context that FirstSuffix made, or nil
+	norms   []dn.Norm
 	before  *catalog.Catalog // the catalog in force
 	end     sync.Once
 }
@@ -189,17 +192,27 @@ func (l *Loader) Prepare(name dn.DN, attributes []op.PartialAttribute) (*Loading
 	return x, nil
 }
 
+// Errors that Link returns or wraps.
+var (
+	ErrOutside = catalog.Errorf(catalog.NamingViolation, "the name is in no naming context of this directory")
+	ErrRefused = catalog.Errorf(catalog.Unwilling, "was refused") // of the entry above
+	// ErrOrder is not about one entry: the load cannot go on.
+	ErrOrder = errors.New("which became the naming context because it came first: name the naming context")
+)
+
 // Link finds the entry's parent and claims the entry's name and id. If the parent does
 // not exist yet, Link returns an *Error with the problem NoSuchEntry.
 func (l *Loader) Link(ctx context.Context, x *Loading) error {
-	c, err := l.contexts(x)
+	c, err := l.contexts(x.e.Name, x.norms)
 	if err != nil {
 		return err
 	}
 	own := c.ContextOf(x.norms)
 	switch {
+	case own == nil && l.isAbove(x.norms):
+		return fmt.Errorf("%s is above %s, %w", x.e.Name, l.suffix, ErrOrder)
 	case own == nil:
-		return catalog.Errorf(catalog.NamingViolation, "the name is in no naming context of this directory")
+		return ErrOutside
 	case len(own.Norms) == len(x.norms):
 		x.parent, x.rdn = catalog.Root, own.RDN
 	default:
@@ -250,9 +263,9 @@ func (l *Loader) ruleBefore(ctx context.Context, id entry.ID, rule **schema.Stru
 }
 
 // contexts returns the catalog that contains the naming contexts of the load. If the directory
-// has no naming context and FirstSuffix is set, contexts first makes the entry's name a naming
+// has no naming context and FirstSuffix is set, contexts first makes the given name a naming
 // context.
-func (l *Loader) contexts(x *Loading) (*catalog.Catalog, error) {
+func (l *Loader) contexts(name dn.DN, norms []dn.Norm) (*catalog.Catalog, error) {
 	if c := l.catalog.Load(); len(c.Contexts) > 0 || !l.o.FirstSuffix {
 		return c, nil
 	}
@@ -262,11 +275,20 @@ func (l *Loader) contexts(x *Loading) (*catalog.Catalog, error) {
 	if len(c.Contexts) > 0 {
 		return c, nil
 	}
-	c, err := c.WithSuffixes([]string{x.e.Name.String()})
+	c, err := c.WithSuffixes([]string{name.String()})
 	if err == nil {
 		l.catalog.Store(c)
+		l.suffix, l.norms = name, norms
 	}
 	return c, err
+}
+
+// isAbove reports whether a name is above the one that FirstSuffix made a naming context.
+func (l *Loader) isAbove(norms []dn.Norm) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	below := len(l.norms) - len(norms)
+	return below > 0 && slices.Equal(l.norms[below:], norms)
 }
 
 // hash returns the key of a name: 128 bits of a cryptographic hash. Even an attacker can hardly
@@ -288,7 +310,7 @@ func (l *Loader) parent(ctx context.Context, x *Loading) (entry.ID, error) {
 	if ok {
 		switch entry.ID(id) {
 		case catalog.Root:
-			return catalog.Root, catalog.Errorf(catalog.Unwilling, "the entry above it, %s, was refused", x.e.Name.Parent())
+			return catalog.Root, fmt.Errorf("the entry above it, %s, %w", x.e.Name.Parent(), ErrRefused)
 		case l.aliasID():
 			return catalog.Root, write.ErrBelowAlias
 		}
@@ -455,11 +477,17 @@ func (l *Loader) checkUnused(ctx context.Context, id entry.ID) error {
 func hashID(id entry.ID) spill.Key { return hashOf(id[:]) }
 
 // Refuse notes that the caller has refused the record with this name. For an entry below this
-// name, Link then returns an error that says that the superior was refused.
+// name, Link then returns an error that says that the superior was refused. With FirstSuffix, a
+// refused name can be the naming context as well, unless it looks like cn=config or cn=schema.
 func (l *Loader) Refuse(name dn.DN) error {
 	norms, err := name.Normalize(l.catalog.Load().Schema)
 	if err != nil || len(norms) == 0 {
 		return nil // Link looks up no superior by an empty or invalid name
+	}
+	if !strings.EqualFold(name[len(name)-1][0].Type, "cn") {
+		if _, err := l.contexts(name, norms); err != nil {
+			return err
+		}
 	}
 	_, _, err = l.names.Put(hash(norms), spill.Value{})
 	return err

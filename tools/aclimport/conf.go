@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/tools/aclimport/draft"
 )
 
 // A confLine is a line of slapd.conf with the lines that continue it.
@@ -51,6 +52,13 @@ func (im *Import) readConf(file string, in io.Reader) error {
 			if d, err := dn.Parse(strings.Trim(rest, `"`)); err == nil {
 				db.suffixes = append(db.suffixes, d)
 			}
+		case "include":
+			if strings.HasSuffix(strings.Trim(rest, `"`), ".schema") {
+				continue
+			}
+			x := &Original{File: file, Line: l.line, Text: l.text, db: db}
+			x.Note(draft.Not, "the included file is not read: put its text in place of this line, because directives in it change what those around them mean")
+			im.Originals = append(im.Originals, x)
 		case "access":
 			db.directives = append(db.directives, &Original{File: file, Line: l.line, Text: rest, db: db})
 		}

@@ -31,13 +31,17 @@ func (im *Import) Read(file string, in io.Reader) error {
 
 // isConf reports whether a text is a slapd.conf and not LDIF. It examines the first line
 // that is neither empty nor a comment: in a slapd.conf, the first word of this line
-// contains no colon.
+// contains no colon. The head of an audit log of 389 Directory Server begins with a tab.
 func isConf(in *bufio.Reader) bool {
 	begin, _ := in.Peek(64 << 10)
 	for line := range bytes.Lines(begin) {
+		indented := line[0] == '\t'
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 || line[0] == '#' {
 			continue
+		}
+		if indented {
+			return false
 		}
 		word, _, _ := bytes.Cut(line, []byte(" "))
 		word, _, _ = bytes.Cut(word, []byte("\t"))

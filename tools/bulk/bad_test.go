@@ -3,6 +3,7 @@ package bulk_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -137,5 +138,22 @@ func TestManyBad(t *testing.T) {
 		if r.bad[i].Line <= r.bad[i-1].Line {
 			t.Errorf("line %d after line %d", r.bad[i].Line, r.bad[i-1].Line)
 		}
+	}
+}
+
+// TestRejectsArePrivate checks that others cannot read a file of bad records, which may have
+// passwords.
+func TestRejectsArePrivate(t *testing.T) {
+	f, err := bulk.CreateRejects(filepath.Join(t.TempDir(), "in.ldif.rejects"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	i, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i.Mode().Perm() != 0o600 {
+		t.Errorf("the mode is %v", i.Mode())
 	}
 }

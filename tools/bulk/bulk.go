@@ -30,6 +30,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/branch"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
 
@@ -144,6 +145,9 @@ type Result struct {
 var ErrBad = errors.New("bad records")
 
 var (
+	// ErrOrder is wrapped by the error of an import whose first entry became the naming context
+	// although a later one is above it.
+	ErrOrder = load.ErrOrder
 	// ErrStopped is wrapped by the error of an import that ended at bad records, or because its
 	// context ended. Another import with Options.Continue imports the other records.
 	ErrStopped = errors.New("stopped before the end")

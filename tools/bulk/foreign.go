@@ -181,6 +181,7 @@ func (s *cleaner) clean(attributes []op.PartialAttribute) []op.PartialAttribute 
 		case binaries:
 			foreign = foreign || slices.ContainsFunc(a.Values, isEmpty)
 		case password:
+			foreign = foreign || slices.ContainsFunc(a.Values, isHidden)
 			s.count(a.Values)
 		case classes:
 			policy = policy || isPolicy389(a)
@@ -199,11 +200,14 @@ func (s *cleaner) clean(attributes []op.PartialAttribute) []op.PartialAttribute 
 
 // cleanChanges returns the changes that are applied. Logs of changes, such as those of slapd's
 // overlay auditlog, also contain the changes of attributes that a server maintains itself.
+// Accounts are disabled and enabled as an import of entries does it.
 func (s *cleaner) cleanChanges(changes []op.Modification) []op.Modification {
 	left := func(m op.Modification) bool {
 		switch s.fate(m.Description) {
 		case drop, uniqueID, dropRoles:
 			return true
+		case password:
+			return slices.ContainsFunc(m.Values, isHidden)
 		}
 		name, _, _ := strings.Cut(m.Description, ";")
 		t := s.schema.Attribute(name)
@@ -213,20 +217,40 @@ func (s *cleaner) cleanChanges(changes []op.Modification) []op.Modification {
 		s.note(t.Name())
 		return true
 	}
-	if !slices.ContainsFunc(changes, left) {
-		return changes
+	var kept []op.Modification
+	for _, m := range changes {
+		f := s.fate(m.Description)
+		if f == password && (m.Kind != op.ModDelete || slices.ContainsFunc(m.Values, isHidden)) {
+			s.count(m.Values)
+		}
+		switch {
+		case left(m):
+		case f == disabling && m.Kind != op.ModDelete && isTrue(m.Values):
+			kept = append(kept, op.Change(op.ModReplace, lockedTime, disabledTime))
+		case f == disabling:
+			kept = append(kept, op.Change(op.ModReplace, lockedTime), op.Change(op.ModReplace, m.Description))
+		default:
+			kept = append(kept, m)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(changes), left)
+	return kept
 }
 
 // count counts the passwords that no bind can use.
 func (s *cleaner) count(passwords [][]byte) {
 	for _, v := range passwords {
-		if scheme, usable := auth.Usable(v); !usable {
+		switch scheme, usable := auth.Usable(v); {
+		case isHidden(v):
+			s.tally.hide()
+		case !usable:
 			s.tally.password(scheme)
 		}
 	}
 }
+
+// isHidden reports whether a value is what the audit log of 389 Directory Server shows in place of
+// a password. As a password, it would lock the account.
+func isHidden(v []byte) bool { return string(v) == "**********************" }
 
 // dropTwins drops every value that equals an earlier value of the same attribute type with the
 // same options, even if the earlier value is under another name of that type.
@@ -263,14 +287,14 @@ func (s *cleaner) dropTwins(attributes []op.PartialAttribute) []op.PartialAttrib
 func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialAttribute {
 	var id [][]byte
 	hasID, hasLock, disabled := false, false, false
-	attributes = s.withoutEmpty(slices.Clone(attributes))
+	attributes = s.withoutVoid(slices.Clone(attributes))
 	attributes = slices.DeleteFunc(attributes, func(a op.PartialAttribute) bool {
 		switch s.fate(a.Description) {
 		case disabling:
 			disabled = disabled || isTrue(a.Values)
-		case binaries:
+		case binaries, password:
 			return len(a.Values) == 0
-		case keep, password, classes:
+		case keep, classes:
 			hasID = hasID || strings.EqualFold(a.Description, "entryUUID")
 			hasLock = hasLock || strings.EqualFold(a.Description, "nsAccountLock")
 			return false
@@ -303,15 +327,19 @@ func (s *cleaner) withoutForeign(attributes []op.PartialAttribute) []op.PartialA
 	return attributes
 }
 
-// withoutEmpty drops the empty values of binary attributes.
-func (s *cleaner) withoutEmpty(attributes []op.PartialAttribute) []op.PartialAttribute {
+// withoutVoid drops the empty values of binary attributes, and hidden passwords.
+func (s *cleaner) withoutVoid(attributes []op.PartialAttribute) []op.PartialAttribute {
 	for i := range attributes {
 		a := &attributes[i]
-		if s.fate(a.Description) != binaries || !slices.ContainsFunc(a.Values, isEmpty) {
-			continue
+		switch s.fate(a.Description) {
+		case binaries:
+			if slices.ContainsFunc(a.Values, isEmpty) {
+				s.tally.emptied(a.Description)
+				a.Values = slices.DeleteFunc(slices.Clone(a.Values), isEmpty)
+			}
+		case password:
+			a.Values = slices.DeleteFunc(slices.Clone(a.Values), isHidden)
 		}
-		s.tally.emptied(a.Description)
-		a.Values = slices.DeleteFunc(slices.Clone(a.Values), isEmpty)
 	}
 	return attributes
 }

@@ -367,10 +367,14 @@ func (im *importer) refuse(x *item, err error) error {
 		return err
 	}
 	im.rejects.add(x, err)
-	if x.Record == nil {
-		return nil
+	text := ""
+	switch {
+	case x.Record != nil:
+		text = x.DN
+	case l != nil:
+		text = l.DN // of a record that cannot be read
 	}
-	if name, err := dn.Parse(x.DN); err == nil && !exists(p) {
+	if name, err := dn.Parse(text); err == nil && !exists(p) {
 		return im.l.Refuse(name)
 	}
 	return nil

@@ -84,7 +84,7 @@ func CreateRejects(rejects string, files []string) (*os.File, error) {
 			}
 		}
 	}
-	return os.Create(rejects)
+	return os.OpenFile(rejects, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) // records may have passwords
 }
 
 // flush writes what is buffered to the file. Its error means that bad records may be

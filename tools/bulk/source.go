@@ -91,6 +91,7 @@ type item struct {
 	*ldif.Record
 	file string
 	bad  *ldif.Error
+	cut  bool // the file cannot be opened, or not be read to its end
 	// raw is the text of the record. It is set for a file's first records, and for bad
 	// records that will be written to Rejects.
 	raw []byte
@@ -141,7 +142,7 @@ func (o *Options) items() iter.Seq[item] {
 func (o *Options) file(name string, yield func(item) bool) bool {
 	in, done, err := o.open(name)
 	if err != nil {
-		return yield(item{file: name, bad: unreadable(name, 1, err)})
+		return yield(item{file: name, bad: unreadable(name, 1, err), cut: true})
 	}
 	defer done()
 	label := name
@@ -159,7 +160,7 @@ func (o *Options) file(name string, yield func(item) bool) bool {
 		case err == nil:
 			line = rec.Line
 		case !errors.As(err, &x.bad):
-			x.bad = unreadable(label, line, err)
+			x.bad, x.cut = unreadable(label, line, err), true
 		case o.Continue:
 			x.raw = bytes.Clone(r.Raw())
 		}

@@ -19,6 +19,7 @@ type counts struct {
 	unusable   map[string]int // number of passwords that no bind can use, by scheme
 	duplicates map[string]int // number of dropped values, by attribute
 	empty      map[string]int // number of entries with empty values that were dropped, by attribute
+	hidden     int            // passwords that the log of changes does not show
 	policies   int            // password policies of 389 that were translated
 }
 
@@ -47,6 +48,12 @@ func (t *tally) emptied(attribute string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.empty[attribute]++
+}
+
+func (t *tally) hide() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hidden++
 }
 
 func (t *tally) policy() {
@@ -78,6 +85,7 @@ func (t *tally) keep() {
 		t.kept.empty[attribute] += n
 	}
 	t.kept.policies += t.policies
+	t.kept.hidden += t.hidden
 	t.counts = newCounts()
 }
 
@@ -87,6 +95,9 @@ func (t *tally) report(note func(string)) {
 	k := &t.kept
 	if len(k.unusable) > 0 {
 		note("passwords that no bind can use, as they are locked, damaged or in a scheme that is not known: " + listed(k.unusable))
+	}
+	if k.hidden > 0 {
+		note(fmt.Sprintf("passwords that the audit log of 389 Directory Server hides by asterisks are left out, so older ones stay: %d", k.hidden))
 	}
 	if k.policies > 0 {
 		note(fmt.Sprintf("password policies of 389 Directory Server that became policies of this server (pwdPolicy): %d", k.policies))

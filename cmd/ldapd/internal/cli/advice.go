@@ -18,6 +18,7 @@ var advised = []struct {
 	{archive.ErrNotOwner, "'ldapd backup --take-over' takes it over"},
 	{archive.ErrNoIdentity, "the option is --identity"},
 	{lsm.ErrFollows, "'ldapd promote' opens it for writing"},
+	{bulk.ErrOrder, "the option is --suffix"},
 	{bulk.ErrStopped, "--continue imports the others, and passes over records that exist already"},
 	{bulk.ErrTogether, "--continue applies them one by one"},
 	{txn.ErrIncomplete, "that was 'ldapd backup clone', 'ldapd backup cut' or 'ldapd upgrade --to'"},
