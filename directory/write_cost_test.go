@@ -1,11 +1,15 @@
 package directory_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 )
 
 // TestUpdatesAreLinear checks that an update of eight times as many values, changes or attributes
@@ -73,6 +77,37 @@ func TestUpdatesAreLinear(t *testing.T) {
 			s.Serve(t.Context(), &op.Message{Request: request(n), Controls: []op.Control{{OID: "1.3.6.1.4.1.4203.666.5.2", Critical: true}}}, &answers{})
 		})
 	}
+}
+
+// TestTransactionsAreLinear checks that updates of one large entry in one transaction cost about eight
+// times as much if there are eight times as many, and the entry is as much larger.
+func TestTransactionsAreLinear(t *testing.T) {
+	p := newPartition(t)
+	newPeopleIn(t, p, 0)
+	group, err := dn.Parse("cn=wide,dc=example,dc=com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	undone := errors.New("undone")
+	checkLinear(t, "members of one transaction", 500, 1<<20, func(n int) {
+		members := names(2 * n)
+		_, err := write.Update(t.Context(), p, partition.By{}, func(tx *partition.Tx) error {
+			if _, err := tx.Add(t.Context(), group, []op.PartialAttribute{{Description: "objectClass", Values: octets("groupOfNames")},
+				{Description: "member", Values: members[:n]}}, false); err != nil {
+				return err
+			}
+			for _, m := range members[n:] {
+				if err := tx.Modify(t.Context(), group, []op.Modification{{Kind: op.ModAdd,
+					PartialAttribute: op.PartialAttribute{Description: "member", Values: [][]byte{m}}}}); err != nil {
+					return err
+				}
+			}
+			return undone
+		})
+		if !errors.Is(err, undone) {
+			t.Fatal(err)
+		}
+	})
 }
 
 func octets(values ...string) (bs [][]byte) {
