@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/filter"
+	"github.com/seed-4dac0d86/ldapd/ldap/ber"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
@@ -76,6 +78,34 @@ func TestUpdatesAreLinear(t *testing.T) {
 		checkLinear(t, what, 4000, 64<<10, func(n int) {
 			s.Serve(t.Context(), &op.Message{Request: request(n), Controls: []op.Control{{OID: "1.3.6.1.4.1.4203.666.5.2", Critical: true}}}, &answers{})
 		})
+	}
+}
+
+// TestRightsAreLinear checks the cost of effective rights by the number of attributes that the control
+// names, and their bound.
+func TestRightsAreLinear(t *testing.T) {
+	_, s := newPeople(t, 20)
+	ask := func(n int) op.Result {
+		b := ber.Open(nil, ber.Sequence)
+		b = ber.AppendString(b, ber.OctetString, "dn:")
+		list := ber.Open(b, ber.Sequence)
+		at := len(b)
+		for i := range n {
+			list = ber.AppendString(list, ber.OctetString, fmt.Sprintf("cn;lang-a%d", i))
+		}
+		b = ber.Close(ber.Close(list, at), 0)
+		var out answers
+		s.Serve(t.Context(), &op.Message{Request: &op.Search{Base: "dc=example,dc=com", Scope: op.WholeSubtree, Filter: filter.MustParse("(objectClass=*)")},
+			Controls: []op.Control{{OID: "1.3.6.1.4.1.42.2.27.9.5.2", Critical: true, Value: b}}}, &out)
+		return out.done.Result
+	}
+	checkLinear(t, "attributes of effective rights", 256, 1<<20, func(n int) {
+		if r := ask(n); r.Code != op.Success {
+			t.Fatal(&r)
+		}
+	})
+	if r := ask(2049); r.Code != op.AdminLimitExceeded {
+		t.Error(&r)
 	}
 }
 
