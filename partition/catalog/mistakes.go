@@ -9,7 +9,10 @@ import (
 
 // Mistakes are the errors that were found in one entry. The client gets them in one diagnostic
 // message: see Err.
-type Mistakes []*Error
+type Mistakes struct {
+	first []*Error            // the first maxMistakes errors
+	more  map[string]struct{} // the texts of the others
+}
 
 // maxMistakes is the largest number of errors that Err reports.
 const maxMistakes = 10
@@ -24,30 +27,36 @@ func (f *Mistakes) Add(err error) bool {
 	if !errors.As(err, &p) {
 		return false
 	}
-	if !slices.ContainsFunc(*f, func(o *Error) bool { return o.Text == p.Text }) {
-		*f = append(*f, p)
+	switch {
+	case slices.ContainsFunc(f.first, func(o *Error) bool { return o.Text == p.Text }):
+	case len(f.first) < maxMistakes:
+		f.first = append(f.first, p)
+	default:
+		if f.more == nil {
+			f.more = map[string]struct{}{}
+		}
+		f.more[p.Text] = struct{}{}
 	}
 	return true
 }
 
 // Err returns one error for all, with the problem of the first error and the texts of the
 // first maxMistakes errors. It returns nil if there are no errors.
-func (f Mistakes) Err() error {
-	switch len(f) {
+func (f *Mistakes) Err() error {
+	switch len(f.first) {
 	case 0:
 		return nil
 	case 1:
-		return f[0]
+		return f.first[0]
 	}
 	texts := make([]string, 0, maxMistakes+1)
-	for i, p := range f {
-		if i == maxMistakes {
-			texts = append(texts, fmt.Sprintf("and %d more", len(f)-i))
-			break
-		}
+	for _, p := range f.first {
 		texts = append(texts, p.Text)
 	}
-	all := *f[0]
+	if len(f.more) > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", len(f.more)))
+	}
+	all := *f.first[0]
 	all.Text = strings.Join(texts, "; ")
 	return &all
 }

@@ -118,13 +118,20 @@ type NewEntry struct {
 	upRDN      string
 	Classes    *catalog.Classes
 	Attributes []NewAttribute
+	at         map[description]int // positions in Attributes, while Prepare takes many of them
+}
+
+type description struct {
+	typ     *schema.AttributeType
+	options string
 }
 
 type NewAttribute struct {
 	Typ     *schema.AttributeType
 	options string
 	values  [][]byte
-	Keys    [][]byte // parallel to values; the elements are nil for types without keys
+	Keys    [][]byte  // parallel to values; the elements are nil for types without keys
+	again   *distinct // the values; nil if the attribute came once
 }
 
 // Value returns the i-th value. Its key is Keys[i].
@@ -140,11 +147,16 @@ func Prepare(k *catalog.Types, name dn.DN, attributes []op.PartialAttribute, g g
 	}
 	e := &NewEntry{Name: name, upRDN: name[0].String(), Attributes: make([]NewAttribute, 0, len(attributes)+8)}
 	var wrong catalog.Mistakes
+	if len(attributes) > fewAttributes {
+		e.at = make(map[description]int, len(attributes))
+	}
 	for i := range attributes {
 		if err := take(k, e, &attributes[i], g); !wrong.Add(err) {
 			return nil, err
 		}
 	}
+	e.at = nil
+	wrong.Add(e.checkDescriptions())
 	if err := checkClasses(k, e, g); !wrong.Add(err) {
 		return nil, err
 	}
@@ -152,7 +164,7 @@ func Prepare(k *catalog.Types, name dn.DN, attributes []op.PartialAttribute, g g
 		return nil, err
 	}
 	if e.Classes != nil {
-		wrong.Add(e.Classes.Conform(typesOf(k, e, attributes, len(wrong) > 0)))
+		wrong.Add(e.Classes.Conform(typesOf(k, e, attributes, wrong.Err() != nil)))
 	}
 	return e, wrong.Err()
 }
@@ -227,8 +239,17 @@ func (e *NewEntry) add(t *schema.AttributeType, options string, values [][]byte)
 		e.Attributes = append(e.Attributes, NewAttribute{Typ: t, options: options,
 			values: make([][]byte, 0, len(values)), Keys: make([][]byte, 0, len(values))})
 		a = &e.Attributes[len(e.Attributes)-1]
+		if e.at != nil {
+			e.at[description{t, options}] = len(e.Attributes) - 1
+		}
+	} else if a.again == nil {
+		a.again = a.seen()
 	}
-	seen := a.seen(len(values))
+	seen := a.again
+	if seen == nil {
+		seen = &distinct{}
+	}
+	seen.expect(len(values))
 	var wrong catalog.Mistakes
 	for _, v := range values {
 		key, err := catalog.KeyOf(t, v)
@@ -254,6 +275,21 @@ func (e *NewEntry) add(t *schema.AttributeType, options string, values [][]byte)
 	return wrong.Err()
 }
 
+// checkDescriptions checks the number of descriptions of each type.
+func (e *NewEntry) checkDescriptions() error {
+	if len(e.Attributes) <= maxDescriptions {
+		return nil
+	}
+	counts := map[*schema.AttributeType]int{}
+	for i := range e.Attributes {
+		t := e.Attributes[i].Typ
+		if counts[t]++; counts[t] > maxDescriptions {
+			return errCrowded(t)
+		}
+	}
+	return nil
+}
+
 // distinct finds equal values. It compares few values with each other, and uses a map for
 // many values.
 type distinct struct {
@@ -261,13 +297,15 @@ type distinct struct {
 	many map[string]struct{}
 }
 
-const fewValues = 16
+const (
+	fewValues     = 16
+	fewAttributes = 64
+)
 
-func (a *NewAttribute) seen(n int) *distinct {
+// seen returns the values of the attribute.
+func (a *NewAttribute) seen() *distinct {
 	d := &distinct{}
-	if n+len(a.values) > fewValues {
-		d.many = make(map[string]struct{}, n+len(a.values))
-	}
+	d.expect(len(a.values))
 	for i, v := range a.values {
 		if a.Keys[i] != nil {
 			v = a.Keys[i]
@@ -275,6 +313,17 @@ func (a *NewAttribute) seen(n int) *distinct {
 		d.add(v)
 	}
 	return d
+}
+
+// expect prepares for n more values.
+func (d *distinct) expect(n int) {
+	if d.many != nil || n+len(d.few) <= fewValues {
+		return
+	}
+	d.many = make(map[string]struct{}, n+len(d.few))
+	for _, f := range d.few {
+		d.many[string(f)] = struct{}{}
+	}
 }
 
 // add adds v and reports whether an equal value was added before.
@@ -294,6 +343,12 @@ func (d *distinct) add(v []byte) bool {
 }
 
 func (e *NewEntry) find(t *schema.AttributeType, options string) *NewAttribute {
+	if e.at != nil {
+		if i, ok := e.at[description{t, options}]; ok {
+			return &e.Attributes[i]
+		}
+		return nil
+	}
 	for i := range e.Attributes {
 		if a := &e.Attributes[i]; a.Typ == t && a.options == options {
 			return a
@@ -417,7 +472,7 @@ func StampsOf(t *catalog.Types, by string, now, csn []byte) []NewAttribute {
 		if err != nil {
 			continue // the creator's name is not a DN
 		}
-		as = append(as, NewAttribute{s.typ, "", [][]byte{s.value}, [][]byte{key}})
+		as = append(as, NewAttribute{Typ: s.typ, values: [][]byte{s.value}, Keys: [][]byte{key}})
 	}
 	return as
 }

@@ -71,28 +71,6 @@ type edited struct {
 	lists  []*editedValues
 }
 
-// editedValues is a description that the modification changes.
-type editedValues struct {
-	before *state.DescribedValues
-	// The values after the change are in the field now. If before.Many is set, it contains only
-	// the new or changed values.
-	now     []newValue
-	removed []*state.Keyed // old values that must be removed
-	whole   bool           // all old values are removed, except those in the field now
-	stays   bool           // set only if before.Many: old values remain that are not in the field now
-	// set only if before.Many: at least 1000 old values remain that are not in the field now
-	// (see enough)
-	plenty bool
-}
-
-// newValue is a value after the change. If old is not nil, the entry had the value before
-// the change. Otherwise the value is new.
-type newValue struct {
-	old   *state.Keyed
-	value []byte
-	key   []byte
-}
-
 type rdnValue struct {
 	typ *schema.AttributeType
 	key string
@@ -255,39 +233,21 @@ func (m *modification) readPlain(ctx context.Context, sel table.Select) error {
 	return nil
 }
 
-// values returns the changed values of a description. The first call for a description
-// returns the values before the change.
-func (e *edited) values(options string) *editedValues {
-	for _, v := range e.lists {
-		if v.before.Options == options {
-			return v
-		}
-	}
-	v := &editedValues{before: e.before.Description(options)}
-	v.stays = v.before.Many
-	for i := range v.before.List {
-		v.now = append(v.now, newValue{old: &v.before.List[i], key: v.before.List[i].Key})
-	}
-	e.lists = append(e.lists, v)
-	return v
-}
-
-// has reports whether the description has values.
-func (v *editedValues) has() bool {
-	return len(v.now) > 0 || v.before.Many && !v.whole
-}
-
 // Apply applies one change of the request.
 func (m *modification) Apply(ctx context.Context, c *op.Modification) error {
 	t, options, err := m.tx.Catalog.Describe(c.Description)
 	if err != nil {
 		return err
 	}
-	v := m.Edit(t).values(options)
+	e := m.Edit(t)
+	if e.crowded(options) {
+		return errCrowded(t)
+	}
+	v := e.values(options)
 	if !v.has() && !m.tx.Catalog.Recognizes(c.Description) {
 		return catalog.Unrecognized(c.Description)
 	}
-	if t.Obsolete && !m.tx.Rules.Relaxed && len(c.Values) > 0 && !m.Edit(t).before.Present() {
+	if t.Obsolete && !m.tx.Rules.Relaxed && len(c.Values) > 0 && !e.before.Present() {
 		return catalog.Obsolete("attribute type", t.Name())
 	}
 	switch c.Kind {
@@ -352,21 +312,10 @@ func (m *modification) find(ctx context.Context, v *editedValues, value, key []b
 	if key != nil {
 		q = tree.Qualifier(t, v.before.Options, key)
 	}
-	for i := range v.now {
-		n := &v.now[i]
-		switch {
-		case n.old != nil && q != nil:
-			if n.old.Is(key, q) {
-				return i, nil, nil
-			}
-		case n.key != nil && bytes.Equal(n.key, same), n.key == nil && bytes.Equal(n.value, same):
-			return i, nil, nil
-		}
+	if i := v.position(same, q); i >= 0 {
+		return i, nil, nil
 	}
-	if !v.before.Many || v.whole || key == nil {
-		return -1, nil, nil
-	}
-	if slices.ContainsFunc(v.removed, func(k *state.Keyed) bool { return bytes.Equal(k.Qualifier, q) }) {
+	if !v.before.Many || v.whole || key == nil || v.removes(key, q) {
 		return -1, nil, nil
 	}
 	old, err := v.before.Find(ctx, &m.tx.Snapshot, key)
@@ -398,10 +347,7 @@ func (m *modification) delete(ctx context.Context, v *editedValues, values [][]b
 		case err != nil:
 			return err
 		case i >= 0:
-			if n := v.now[i]; n.old != nil {
-				v.removed = append(v.removed, n.old)
-			}
-			v.now = slices.Delete(v.now, i, i+1)
+			v.drop(i)
 		case old != nil:
 			v.removed = append(v.removed, old)
 		case !m.tx.Rules.Permissive:
@@ -431,24 +377,30 @@ func (m *modification) clear(ctx context.Context, v *editedValues) error {
 		if err != nil {
 			return err
 		}
-		v.removed = v.removed[:0]
+		v.removed, v.without = v.removed[:0], positions{}
 		for i := range list {
 			v.removed = append(v.removed, &list[i])
 		}
 		v.stays = false
 	} else {
+		v.settle()
 		for i := range v.now {
 			if old := v.now[i].old; old != nil {
 				v.removed = append(v.removed, old)
 			}
 		}
 	}
-	v.now, v.whole = nil, true
+	v.now, v.at, v.gone, v.whole = nil, positions{}, 0, true
 	return nil
 }
 
 // Finish checks the result against the schema and writes it.
 func (m *modification) Finish(ctx context.Context) error {
+	for _, t := range m.types {
+		for _, v := range t.lists {
+			v.settle()
+		}
+	}
 	before, classes, err := m.resolveClasses(ctx)
 	if err != nil {
 		return err

@@ -25,13 +25,17 @@ func (e *edited) presentAfter() bool {
 			return true
 		}
 	}
+	return slices.ContainsFunc(e.rest(), func(d *state.DescribedValues) bool { return d.Many || d.Unkeyed || len(d.List) > 0 })
+}
+
+// rest returns the descriptions that the modification does not change.
+func (e *edited) rest() (ds []*state.DescribedValues) {
 	for _, d := range e.before.Described {
-		if !slices.ContainsFunc(e.lists, func(v *editedValues) bool { return v.before == d }) &&
-			(d.Many || d.Unkeyed || len(d.List) > 0) {
-			return true
+		if !slices.ContainsFunc(e.lists, func(v *editedValues) bool { return v.before == d }) {
+			ds = append(ds, d)
 		}
 	}
-	return false
+	return ds
 }
 
 // enough is the number of values that an attribute must keep so that concurrent writers
@@ -239,13 +243,14 @@ func (m *modification) move(t *schema.AttributeType, options string, k *state.Ke
 // index updates the index of a type. It removes the keys that the type no longer has
 // under any options, and adds the new keys.
 func (m *modification) index(ctx context.Context, e *edited, x *catalog.Indexed) error {
+	rest := e.rest()
 	for _, v := range e.lists {
 		for _, k := range v.removed {
 			key, err := keyAt(ctx, &m.tx.Snapshot, v.before, k)
 			if err != nil {
 				return err
 			}
-			held, err := m.holds(ctx, e, key)
+			held, err := m.holds(ctx, e, rest, key)
 			if err != nil {
 				return err
 			}
@@ -262,17 +267,16 @@ func (m *modification) index(ctx context.Context, e *edited, x *catalog.Indexed)
 	return nil
 }
 
-// holds reports whether the type has a key after the change, under any options.
-func (m *modification) holds(ctx context.Context, e *edited, key []byte) (bool, error) {
-	for _, d := range e.before.Described {
-		i := slices.IndexFunc(e.lists, func(v *editedValues) bool { return v.before == d })
-		if i >= 0 {
-			n, old, err := m.find(ctx, e.lists[i], nil, key)
-			if err != nil || n >= 0 || old != nil {
-				return err == nil, err
-			}
-			continue
+// holds reports whether the type has a key after the change, under any options. The parameter rest
+// is the result of e.rest.
+func (m *modification) holds(ctx context.Context, e *edited, rest []*state.DescribedValues, key []byte) (bool, error) {
+	for _, v := range e.lists {
+		n, old, err := m.find(ctx, v, nil, key)
+		if err != nil || n >= 0 || old != nil {
+			return err == nil, err
 		}
+	}
+	for _, d := range rest {
 		k, err := d.Find(ctx, &m.tx.Snapshot, key)
 		if err != nil || k != nil {
 			return err == nil, err

@@ -86,7 +86,7 @@ func (v *editedValues) after(e *entry.Entry) (values [][]byte, ok bool) {
 					return nil, false
 				}
 				q := tree.Qualifier(t, options, key)
-				if slices.ContainsFunc(v.removed, func(k *state.Keyed) bool { return k.Is(key, q) }) {
+				if v.removes(key, q) {
 					continue
 				}
 			}

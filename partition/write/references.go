@@ -380,7 +380,7 @@ func (w *rewriting) concerned(value []byte) (dn.DN, error) {
 // take removes a value that existed before the change.
 func (v *editedValues) take(old *state.Keyed) {
 	v.removed = append(v.removed, old)
-	v.now = slices.DeleteFunc(v.now, func(n newValue) bool { return n.old == old })
+	v.now, v.at = slices.DeleteFunc(v.now, func(n newValue) bool { return n.old == old }), positions{}
 }
 
 // addMissing adds the given values, except those that the description already has.
@@ -394,7 +394,7 @@ func (m *modification) addMissing(ctx context.Context, v *editedValues, more []n
 		return err
 	}
 	for i, n := range more {
-		if old := there[i]; old == nil || slices.ContainsFunc(v.removed, func(k *state.Keyed) bool { return bytes.Equal(k.Qualifier, old.Qualifier) }) {
+		if old := there[i]; old == nil || v.removes(n.key, old.Qualifier) {
 			v.now = append(v.now, n)
 		}
 	}

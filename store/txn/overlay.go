@@ -15,14 +15,14 @@ func (tx *Tx) Get(ctx context.Context, t table.Table, row []byte, sel table.Sele
 	if w == nil {
 		return tx.get(ctx, t, row, sel)
 	}
-	base := table.Row{Key: row}
+	base, top := table.Row{Key: row}, w.selected(&sel)
 	if !w.deleted {
 		var err error
-		if base, err = tx.snapshot.Get(ctx, t, row, w.below(sel)); err != nil {
+		if base, err = tx.snapshot.Get(ctx, t, row, below(sel, top)); err != nil {
 			return base, err
 		}
 	}
-	return w.over(base, sel), nil
+	return over(base, top, sel.MaxCells), nil
 }
 
 // GetMany implements Reader.
@@ -138,14 +138,14 @@ func (tx *Tx) between(t table.Table, r table.Range) []string {
 	return o.between(r)
 }
 
-// The method "below" returns the selection with which to read the snapshot's version of a written
+// The function "below" returns the selection with which to read the snapshot's version of a written
 // row. The selection has no filter, and MaxCells is raised by the number of tombstones that may
 // hide cells.
-func (w *rowWrite) below(sel table.Select) table.Select {
+func below(sel table.Select, top []table.Cell) table.Select {
 	sel.Filter = nil
 	if sel.MaxCells > 0 {
-		for _, c := range w.columns() {
-			if c.Tombstone {
+		for i := range top {
+			if top[i].Tombstone {
 				sel.MaxCells++
 			}
 		}
@@ -153,12 +153,13 @@ func (w *rowWrite) below(sel table.Select) table.Select {
 	return sel
 }
 
-// The method "over" returns the snapshot's row overlaid with the written cells.
-func (w *rowWrite) over(base table.Row, sel table.Select) table.Row {
-	old, top := base.Cells, w.columns()
+// The function "over" returns the snapshot's row overlaid with the written cells. The result has at most "most"
+// cells; zero means no bound.
+func over(base table.Row, top []table.Cell, most int) table.Row {
+	old := base.Cells
 	out := table.Row{Key: base.Key, Cells: make([]table.Cell, 0, len(old)+len(top))}
 	for len(old)+len(top) > 0 {
-		if sel.MaxCells > 0 && len(out.Cells) == sel.MaxCells {
+		if most > 0 && len(out.Cells) == most {
 			break
 		}
 		order := 1
@@ -175,7 +176,7 @@ func (w *rowWrite) over(base table.Row, sel table.Select) table.Row {
 		if order == 0 {
 			old = old[1:]
 		}
-		if !top[0].Tombstone && sel.Has(top[0]) {
+		if !top[0].Tombstone {
 			out.Cells = append(out.Cells, top[0])
 		}
 		top = top[1:]

@@ -1,11 +1,13 @@
 package txn
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -58,10 +60,10 @@ const mostLate = 256
 // row.
 type rowWrite struct {
 	deleted bool
-	// If dirty is set, cells contains all cells in the order of writing. Otherwise it
-	// contains one cell per column, in column order.
-	cells []table.Cell
-	dirty bool
+	// Each run contains one cell per column, in column order, and is at least twice as long as the
+	// next run. The cells of later runs are newer.
+	runs [][]table.Cell
+	late []table.Cell // the newest cells, in the order of writing
 }
 
 // A markRow is a mark with the row that it will be stored in.
@@ -118,10 +120,9 @@ func (o *overlay) write(m table.Mutation) {
 		o.late = append(o.late, k)
 	}
 	if m.DeleteRow {
-		w.deleted, w.cells = true, nil
+		w.deleted, w.runs, w.late = true, nil, nil
 	}
-	w.cells = append(w.cells, m.Cells...)
-	w.dirty = len(w.cells) > 1
+	w.late = append(w.late, m.Cells...)
 }
 
 // sorted returns the sorted keys of the written rows.
@@ -170,11 +171,123 @@ func (o *overlay) between(r table.Range) []string {
 
 // columns returns the last cell written in each column, sorted by column.
 func (w *rowWrite) columns() []table.Cell {
-	if !w.dirty {
-		return w.cells
+	if len(w.runs) == 0 {
+		w.late = table.LastOfEach(w.late)
+		return w.late
 	}
-	w.cells, w.dirty = table.LastOfEach(w.cells), false
-	return w.cells
+	w.settle(true)
+	return w.runs[0]
+}
+
+// selected returns the last cell written in each column that sel selects, sorted by column, as far as
+// sel.MaxCells needs them. It does not look at the other cells, because a transaction may write and read
+// one long row again and again.
+func (w *rowWrite) selected(sel *table.Select) (cells []table.Cell) {
+	if len(sel.Families) == 0 {
+		return slices.DeleteFunc(slices.Clone(w.columns()), func(c table.Cell) bool { return !sel.Has(c) })
+	}
+	w.settle(false)
+	left := sel.MaxCells
+	heads := make([][]table.Cell, len(w.runs)) // the cells of each run that are still to be looked at
+	for _, r := range rangesOf(sel) {
+		for i, run := range w.runs {
+			heads[i] = within(run, r)
+		}
+		for {
+			next := -1
+			for i, h := range heads {
+				if len(h) > 0 && (next < 0 || h[0].Compare(heads[next][0]) <= 0) {
+					next = i
+				}
+			}
+			if next < 0 {
+				break
+			}
+			c := heads[next][0]
+			for i, h := range heads[:next+1] {
+				if len(h) > 0 && h[0].Compare(c) == 0 {
+					heads[i] = h[1:]
+				}
+			}
+			cells = append(cells, c)
+			if c.Tombstone {
+				continue
+			}
+			if left--; left == 0 {
+				return cells
+			}
+		}
+	}
+	return cells
+}
+
+// rangesOf returns the ranges of columns that sel, which names families, selects. They are sorted and have
+// no column in common.
+func rangesOf(sel *table.Select) (rs []table.ColumnRange) {
+	for _, f := range slices.Sorted(slices.Values(sel.Families)) {
+		n := len(rs)
+		for _, c := range sel.Columns {
+			if c.Family == f {
+				rs = append(rs, c)
+			}
+		}
+		if len(rs) == n {
+			rs = append(rs, table.ColumnRange{Family: f})
+		}
+		slices.SortFunc(rs[n:], func(a, b table.ColumnRange) int { return bytes.Compare(a.From, b.From) })
+		for i := n + 1; i < len(rs); i++ {
+			if to := rs[i-1].To; len(to) == 0 {
+				rs = rs[:i]
+			} else if bytes.Compare(rs[i].From, to) < 0 {
+				rs[i].From, rs[i].To = to, laterEnd(to, rs[i].To)
+			}
+		}
+	}
+	return rs
+}
+
+// laterEnd returns the later of two ends of ranges. An empty end is the last one.
+func laterEnd(a, b []byte) []byte {
+	if len(b) == 0 || bytes.Compare(b, a) > 0 {
+		return b
+	}
+	return a
+}
+
+// within returns the cells of a run in a range.
+func within(run []table.Cell, r table.ColumnRange) []table.Cell {
+	i := sort.Search(len(run), func(i int) bool { return run[i].Compare(table.Cell{Family: r.Family, Qualifier: r.From}) >= 0 })
+	run = run[i:]
+	return run[:sort.Search(len(run), func(i int) bool {
+		return run[i].Family != r.Family || len(r.To) > 0 && bytes.Compare(run[i].Qualifier, r.To) >= 0
+	})]
+}
+
+// settle makes a run of the late cells, and merges runs, or all of them into one.
+func (w *rowWrite) settle(all bool) {
+	if len(w.late) > 0 {
+		w.runs, w.late = append(w.runs, table.LastOfEach(w.late)), nil
+	}
+	for n := len(w.runs); n > 1 && (all || len(w.runs[n-2]) < 2*len(w.runs[n-1])); n-- {
+		w.runs = append(w.runs[:n-2], mergeRuns(w.runs[n-2], w.runs[n-1]))
+	}
+}
+
+// mergeRuns returns the cells of two runs, of which top is newer.
+func mergeRuns(old, top []table.Cell) []table.Cell {
+	out := make([]table.Cell, 0, len(old)+len(top))
+	for len(old) > 0 && len(top) > 0 {
+		order := old[0].Compare(top[0])
+		if order < 0 {
+			out, old = append(out, old[0]), old[1:]
+			continue
+		}
+		if order == 0 {
+			old = old[1:]
+		}
+		out, top = append(out, top[0]), top[1:]
+	}
+	return append(append(out, old...), top...)
 }
 
 // Mark declares what the transaction does to a row.

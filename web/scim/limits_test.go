@@ -27,6 +27,15 @@ func (s *server) addUser(name string) string {
 	return o["id"].(string)
 }
 
+// many returns n parts, with their numbers, separated by commas.
+func many(part string, n int) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = fmt.Sprintf(part, i)
+	}
+	return strings.Join(parts, ",")
+}
+
 // TestSizes checks that what is too large or too deep is refused with the status and the scimType for it.
 func TestSizes(t *testing.T) {
 	s := newServer(t)
@@ -36,15 +45,18 @@ func TestSizes(t *testing.T) {
 		status             int
 		kind               any
 	}{
-		"100 MiB":         {"POST", "/Users", strings.Repeat(" ", 100<<20), 413, nil},
-		"deep JSON":       {"POST", "/Users", strings.Repeat(`{"a":`, 1<<20), 400, "invalidSyntax"},
-		"deep value":      {"PATCH", "/Users/" + ann, fmt.Sprintf(`{"schemas":[%q],"Operations":[{"op":"replace","path":"title","value":%s1%s}]}`, patchURN, strings.Repeat("[", 5000), strings.Repeat("]", 5000)), 400, "invalidValue"},
-		"deep filter":     {"GET", "/Users?filter=" + strings.Repeat("(", 1000) + "title%20pr" + strings.Repeat(")", 1000), "", 400, "invalidFilter"},
-		"deep not":        {"GET", "/Users?filter=" + strings.Repeat("not(", 1000) + "title%20pr" + strings.Repeat(")", 1000), "", 400, "invalidFilter"},
-		"long filter":     {"GET", "/Users?filter=title%20eq%20%22" + strings.Repeat("x", 70<<10) + "%22", "", 400, "invalidFilter"},
-		"wide filter":     {"GET", "/Users?filter=title%20pr" + strings.Repeat("%20or%20title%20pr", 100), "", 200, nil},
-		"deep path":       {"PATCH", "/Users/" + ann, fmt.Sprintf(`{"schemas":[%q],"Operations":[{"op":"remove","path":"emails[%s"}]}`, patchURN, strings.Repeat("(", 10000)), 400, "invalidPath"},
-		"many operations": {"POST", "/Bulk", `{"schemas":["urn:ietf:params:scim:api:messages:2.0:BulkRequest"],"Operations":[` + strings.Repeat(`{"method":"DELETE","path":"/Users/x"},`, 1000) + `{"method":"DELETE","path":"/Users/x"}]}`, 413, nil},
+		"100 MiB":                 {"POST", "/Users", strings.Repeat(" ", 100<<20), 413, nil},
+		"deep JSON":               {"POST", "/Users", strings.Repeat(`{"a":`, 1<<20), 400, "invalidSyntax"},
+		"deep value":              {"PATCH", "/Users/" + ann, fmt.Sprintf(`{"schemas":[%q],"Operations":[{"op":"replace","path":"title","value":%s1%s}]}`, patchURN, strings.Repeat("[", 5000), strings.Repeat("]", 5000)), 400, "invalidValue"},
+		"deep filter":             {"GET", "/Users?filter=" + strings.Repeat("(", 1000) + "title%20pr" + strings.Repeat(")", 1000), "", 400, "invalidFilter"},
+		"deep not":                {"GET", "/Users?filter=" + strings.Repeat("not(", 1000) + "title%20pr" + strings.Repeat(")", 1000), "", 400, "invalidFilter"},
+		"long filter":             {"GET", "/Users?filter=title%20eq%20%22" + strings.Repeat("x", 70<<10) + "%22", "", 400, "invalidFilter"},
+		"wide filter":             {"GET", "/Users?filter=title%20pr" + strings.Repeat("%20or%20title%20pr", 100), "", 200, nil},
+		"deep path":               {"PATCH", "/Users/" + ann, fmt.Sprintf(`{"schemas":[%q],"Operations":[{"op":"remove","path":"emails[%s"}]}`, patchURN, strings.Repeat("(", 10000)), 400, "invalidPath"},
+		"many operations":         {"POST", "/Bulk", `{"schemas":["urn:ietf:params:scim:api:messages:2.0:BulkRequest"],"Operations":[` + strings.Repeat(`{"method":"DELETE","path":"/Users/x"},`, 1000) + `{"method":"DELETE","path":"/Users/x"}]}`, 413, nil},
+		"many changes":            {"PATCH", "/Users/" + ann, fmt.Sprintf(`{"schemas":[%q],"Operations":[%s]}`, patchURN, many(`{"op":"replace","path":"title","value":"%d"}`, 10001)), 413, nil},
+		"many values":             {"POST", "/Users", fmt.Sprintf(`{"schemas":[%q],"userName":"many","emails":[%s]}`, userURN, many(`{"value":"%d@example.com"}`, 501)), 400, "invalidValue"},
+		"many values, one by one": {"PATCH", "/Users/" + ann, fmt.Sprintf(`{"schemas":[%q],"Operations":[%s]}`, patchURN, many(`{"op":"add","path":"emails","value":{"value":"%d@example.com"}}`, 501)), 400, "invalidValue"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if status, o, _ := s.ask(c.method, c.path, c.body); status != c.status || o["scimType"] != c.kind {

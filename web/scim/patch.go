@@ -6,10 +6,14 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 const patchURN = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
+
+// maxChanges bounds the operations of a PATCH request.
+const maxChanges = 10000
 
 // An operation is one of a PATCH request (RFC 7644, 3.5.2).
 type operation struct {
@@ -32,6 +36,9 @@ func parsePatch(body []byte) ([]operation, error) {
 	}
 	if len(p.Operations) == 0 {
 		return nil, invalid("invalidSyntax", "a PATCH request needs Operations")
+	}
+	if len(p.Operations) > maxChanges {
+		return nil, &Error{413, "", "a PATCH request has at most " + strconv.Itoa(maxChanges) + " operations"}
 	}
 	return p.Operations, nil
 }
@@ -189,6 +196,9 @@ func (a *attribute) apply(into object, verb string, p path, v any) error {
 			if !slices.ContainsFunc(all, func(x any) bool { return maps.Equal(x.(object), e.(object)) }) {
 				all = append(slices.Clip(all), e)
 			}
+		}
+		if err := a.checkNumber(all); err != nil {
+			return err
 		}
 		primary := 0
 		if slices.ContainsFunc(listOf(v), func(e any) bool { o, _ := e.(object); return truth(get(o, "primary")) }) {

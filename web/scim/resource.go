@@ -321,7 +321,17 @@ func (a *attribute) normal(v any) (any, error) {
 	if all = slices.Concat(main, work, all); len(all) == 0 {
 		return nil, nil
 	}
-	return all, nil
+	return all, a.checkNumber(all)
+}
+
+// maxValues bounds the values of an attribute other than members, because each change looks at all of them.
+const maxValues = 500
+
+func (a *attribute) checkNumber(all []any) error {
+	if len(all) > maxValues && a.name != "members" {
+		return invalid("invalidValue", "%s has at most %d values", a.name, maxValues)
+	}
+	return nil
 }
 
 // listOf returns what may be one value or a list of them as a list.

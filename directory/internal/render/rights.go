@@ -20,7 +20,7 @@ type rights struct {
 	judge      judge.Judge // judges the identity whose rights are asked for
 	own        bool        // the identity is the requester
 	self       []byte      // name of that identity; nil: it has none, or access rules do not restrict it
-	named      []named     // attributes that the control names
+	named      []named     // attributes that the control and the search name
 	classes    bool        // also answer about all attributes that the entry's classes allow
 	sun, infos bool        // answer in aclRights, and also in aclRightsInfo
 }
@@ -41,10 +41,19 @@ func (v *Presenter) OpenRights(ctx context.Context, attributes []string) error {
 	}
 	r.sun = v.selector.asks(req.Known.ACLRights) || v.selector.asks(req.Known.ACLRightsInfo)
 	r.infos = v.selector.asks(req.Known.ACLRightsInfo)
+	seen := make(map[named]bool, len(c.Attributes))
+	add := func(n named) {
+		if !seen[n] && !v.answers(n.Type) {
+			seen[n], r.named = true, append(r.named, n)
+		}
+	}
 	for _, a := range c.Attributes {
 		if t, options := req.Schema.Describe(a); t != nil {
-			r.named = append(r.named, named{t, entry.SortOptions(options)})
+			add(named{t, entry.SortOptions(options)})
 		}
+	}
+	for _, n := range v.selector.named {
+		add(n)
 	}
 	v.rights = r
 	return nil
@@ -84,12 +93,7 @@ func (v *Presenter) askedAbout(ctx context.Context, shown []entry.Attribute, fou
 			all = append(all, n)
 		}
 	}
-	for _, n := range v.rights.named {
-		add(n)
-	}
-	for _, n := range v.selector.named {
-		add(n)
-	}
+	all = slices.Clone(v.rights.named)
 	for i := range shown {
 		add(named{shown[i].Type, shown[i].Options})
 	}

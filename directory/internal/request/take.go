@@ -151,11 +151,18 @@ func takeProxied(req *Request, m *op.Message, c *op.Control) error {
 	return nil
 }
 
+// maxRights bounds the attributes that a Get Effective Rights control names. The rights on each are
+// part of every entry found.
+const maxRights = 2048
+
 // takeRights reads a Get Effective Rights control.
 func takeRights(req *Request, _ *op.Message, c *op.Control) error {
 	r, err := control.ParseEffectiveRights(c.Value)
 	if err != nil {
 		return err
+	}
+	if len(r.Attributes) > maxRights {
+		return op.Errorf(op.AdminLimitExceeded, "effective rights control: it names %d attributes, and at most %d are served: ask for *", len(r.Attributes), maxRights)
 	}
 	req.Controls.Rights = &r
 	return nil
