@@ -3,6 +3,7 @@ package directory_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -175,4 +176,28 @@ func TestManyOptions(t *testing.T) {
 	full(c.do("modify", "dn: dc=example,dc=com", "delete description;lang-a0", "add description;lang-b: x"))
 	c.must("modify", "dn: dc=example,dc=com", "add description;lang-a0: y", "delete description;lang-a1")
 	c.must("modify", "dn: dc=example,dc=com", "add description;lang-b: x")
+}
+
+// TestManyIncrements checks that an increment changes few values: a request may have very many increments.
+func TestManyIncrements(t *testing.T) {
+	_, s := newPeople(t, 1)
+	serve(t, s, &op.Modify{Name: "cn=Subschema", Changes: []op.Modification{op.Change(op.ModAdd, "attributeTypes",
+		"( 2.25.4711 NAME 'levels' EQUALITY integerMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 )")}})
+	serve(t, s, &op.Add{Name: "cn=many,dc=example,dc=com", Attributes: []op.PartialAttribute{{Description: "objectClass", Values: octets("device", "extensibleObject")}}})
+	for n, want := range map[int]op.Code{2: op.Success, 100: op.Success, 101: op.UnwillingToPerform, 2000: op.UnwillingToPerform} {
+		levels := make([]string, n)
+		for i := range levels {
+			levels[i] = strconv.Itoa(i)
+		}
+		replace, increment := op.Change(op.ModReplace, "levels", levels...), op.Change(op.ModIncrement, "levels", "3")
+		for _, changes := range [][]op.Modification{{replace, increment}, {replace}, {increment}} {
+			want := want
+			if len(changes) == 1 && changes[0].Kind == op.ModReplace {
+				want = op.Success
+			}
+			if r := withControls(t, s, &op.Modify{Name: "cn=many,dc=example,dc=com", Changes: changes}); r.Code != want {
+				t.Errorf("%d values, %d changes: %v, want %v", n, len(changes), &r.Result, want)
+			}
+		}
+	}
 }

@@ -362,6 +362,9 @@ func (m *modification) increment(ctx context.Context, v *editedValues, operands 
 	return m.add(ctx, v, values)
 }
 
+// maxIncremented is the largest number of values that one change increments. A request may have very many such changes.
+const maxIncremented = 100
+
 // current reads the values that a description has after the changes so far.
 func (m *modification) current(ctx context.Context, v *editedValues) ([][]byte, error) {
 	row, err := m.tx.Reader.Get(ctx, m.tx.Partition.Master, m.change.master.Row, table.Select{
@@ -371,7 +374,7 @@ func (m *modification) current(ctx context.Context, v *editedValues) ([][]byte, 
 		return nil, err
 	}
 	var values [][]byte
-	if v.before.Many && !v.whole {
+	if v.before.Many && !v.whole || len(v.now)-v.gone > maxIncremented {
 		return nil, catalog.Errorf(catalog.Unwilling, "%s has too many values to increment", v.before.Typ.Name())
 	}
 	for _, n := range v.now {
