@@ -38,6 +38,9 @@ type Difference struct {
 	// Below is for entries that must not get the parent that they have in To. It maps each of
 	// these entries to its new parent.
 	Below map[entry.ID]entry.ID
+	// Follow is for changes of the state From itself, in which values follow the entries that they
+	// name. A value of To then becomes the name that its entry has when the change is made.
+	Follow bool
 }
 
 // ErrTaken means that an entry outside the difference is in the way: it has the name that
@@ -340,7 +343,11 @@ func (w *walk) add(ctx context.Context, id entry.ID, at *spot, after *entry.Entr
 	if err != nil {
 		return err
 	}
-	return w.emit(id, name, &op.Add{Name: name, Attributes: userAttributes(after.Attributes)})
+	as, err := w.follow(ctx, w.To, after.Attributes, nil)
+	if err != nil {
+		return err
+	}
+	return w.emit(id, name, &op.Add{Name: name, Attributes: userAttributes(as)})
 }
 
 // move moves or renames an entry to a place.
@@ -406,11 +413,19 @@ func (w *walk) attributesOf(ctx context.Context, id entry.ID) ([]entry.Attribute
 }
 
 func (w *walk) modify(ctx context.Context, t task, after *entry.Entry) error {
-	before, err := w.attributesOf(ctx, t.id)
+	was, err := w.attributesOf(ctx, t.id)
 	if err != nil {
 		return err
 	}
-	delta := delta(before, after.Attributes)
+	before, err := w.follow(ctx, w.From, was, after.Attributes)
+	if err != nil {
+		return err
+	}
+	becomes, err := w.follow(ctx, w.To, after.Attributes, was)
+	if err != nil {
+		return err
+	}
+	delta := delta(before, becomes)
 	if len(delta) == 0 && (!w.Touched || t.kind == changestream.Moved) {
 		return nil
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/ldap/op"
+	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/changestream"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -66,6 +68,63 @@ func (w *walk) name(ctx context.Context, id entry.ID) (string, error) {
 	}
 	above, err := w.name(ctx, at.parent)
 	return at.rdn + "," + above, err
+}
+
+// follow returns the attributes of an entry in the state s with the names that entries have at this point of the walk,
+// in values that follow the entries and are not among the others too.
+func (w *walk) follow(ctx context.Context, s *partition.Snapshot, as, others []entry.Attribute) ([]entry.Attribute, error) {
+	if !w.Follow {
+		return as, nil
+	}
+	as = slices.Clone(as)
+	for i := range as {
+		a, other := &as[i], entry.Attribute{}
+		if !follows(w.From, a.Type) {
+			continue
+		}
+		if b := find(others, a); b != nil {
+			other = *b
+		}
+		became := map[string][]byte{}
+		for _, v := range without(a.Values, other.Values) {
+			name, err := w.named(ctx, s, v)
+			if err != nil {
+				return nil, err
+			}
+			became[string(v)] = name
+		}
+		a.Values = slices.Clone(a.Values)
+		for j, v := range a.Values {
+			if name := became[string(v)]; name != nil {
+				a.Values[j] = name
+			}
+		}
+	}
+	return as, nil
+}
+
+// named returns the name that an entry which a value names in the state s has at this point of the walk. It returns the
+// value if that is the same name, or if there is no such entry.
+func (w *walk) named(ctx context.Context, s *partition.Snapshot, value []byte) ([]byte, error) {
+	name, err := dn.Parse(string(value))
+	if err != nil || len(name) == 0 {
+		return value, nil
+	}
+	at, err := s.Find(ctx, name)
+	if isMissing(err) {
+		return value, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if there, err := w.spot(ctx, at.ID); there == nil || err != nil {
+		return value, err
+	}
+	is, err := w.name(ctx, at.ID)
+	if err != nil || Key(is, w.From.Schema()) == Key(string(value), s.Schema()) {
+		return value, err
+	}
+	return []byte(is), nil
 }
 
 // definitions returns the attributes of a subschema that contain definitions.

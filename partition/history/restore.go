@@ -129,7 +129,7 @@ func (b *bringing) plan(ctx context.Context) (*Restored, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Difference{From: &b.tx.Snapshot, To: b.then, IDs: []entry.ID{at.ID}}
+	d := &Difference{From: &b.tx.Snapshot, To: b.then, IDs: []entry.ID{at.ID}, Follow: true}
 	if b.o.Subtree {
 		if d.IDs, err = b.trees(ctx, at.ID); err != nil {
 			return nil, err
@@ -243,7 +243,7 @@ func (b *bringing) apply(ctx context.Context, rec *Record) error {
 	}
 	switch r := rec.Request.(type) {
 	case *op.Add:
-		return b.add(ctx, rec.ID, name)
+		return b.add(ctx, rec.ID, name, r)
 	case *op.Delete:
 		return b.tx.Delete(ctx, name)
 	case *op.Modify:
@@ -282,13 +282,20 @@ func rename(ctx context.Context, tx *partition.Tx, name dn.DN, r *op.ModifyDN) e
 
 // add restores an entry with the attributes that otherwise only the server writes, and
 // with its secret attributes if they are still known.
-func (b *bringing) add(ctx context.Context, id entry.ID, name dn.DN) error {
+func (b *bringing) add(ctx context.Context, id entry.ID, name dn.DN, planned *op.Add) error {
 	e, err := b.then.Entry(ctx, id, false)
 	if err != nil {
 		return err
 	}
 	r := b.coming[id]
 	as := restorable(e)
+	for i, a := range as {
+		for _, p := range planned.Attributes { // whose values have followed entries
+			if p.Description == a.Description {
+				as[i] = p
+			}
+		}
+	}
 	more, err := r.accounts(ctx, e)
 	for _, a := range append(more, r.secrets...) {
 		as = append(as, op.PartialAttribute{Description: a.Description(), Values: a.Values})

@@ -221,3 +221,54 @@ userPassword: hidden
 		t.Errorf("all as JSON: %s", all)
 	}
 }
+
+// TestRestoreNames checks that values of restored entries name the entries that they named then, by the names which these
+// have now, and that values follow while names are exchanged.
+func TestRestoreNames(t *testing.T) {
+	const c, one, all = "uid=c,ou=people,dc=example,dc=com", "cn=one,ou=groups,dc=example,dc=com", "cn=all,ou=groups,dc=example,dc=com"
+	moved := "dn: ou=people,dc=example,dc=com\nchangetype: modrdn\nnewrdn: ou=staff\ndeleteoldrdn: 1\n\n"
+	exchanged := ""
+	for _, to := range []string{"a x", "b a", "x b"} {
+		f := strings.Fields(to)
+		exchanged += "dn: uid=" + f[0] + ",ou=people,dc=example,dc=com\nchangetype: modrdn\nnewrdn: uid=" + f[1] + "\ndeleteoldrdn: 1\n\n"
+	}
+	for what, x := range map[string]struct {
+		since, on string
+		subtree   bool
+		want      []string // lines of the dump, without those of other kinds
+	}{
+		"deleted": {moved + "dn: uid=c,ou=staff,dc=example,dc=com\nchangetype: delete\n", c, false, []string{"manager: uid=a,ou=staff,dc=example,dc=com"}},
+		"changed": {moved + "dn: uid=c,ou=staff,dc=example,dc=com\nchangetype: modify\nreplace: sn\nsn: x\n-\n", c, false, []string{"manager: uid=a,ou=staff,dc=example,dc=com"}},
+		"a group": {moved + "dn: " + all + "\nchangetype: modify\ndelete: member\nmember: uid=a,ou=staff,dc=example,dc=com\n-\n", all, false,
+			[]string{"member: uid=a,ou=staff,dc=example,dc=com", "member: uid=b,ou=staff,dc=example,dc=com", "member: uid=c,ou=staff,dc=example,dc=com"}},
+		"a deleted group": {moved + "dn: " + one + "\nchangetype: delete\n", one, false, []string{"member: uid=a,ou=staff,dc=example,dc=com"}},
+		"exchanged":       {exchanged, one, false, []string{"member: uid=b,ou=people,dc=example,dc=com"}},
+		"exchanged back":  {exchanged, "dc=example,dc=com", true, nil},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := newCompany(t, stores["embedded"]())
+			then := now(t, p)
+			run(t, p, x.since)
+			_, _, err := restore(t, p, then, history.RestoreOptions{Subtree: x.subtree}, x.on)
+			must(t, err)
+			is := dump(t, now(t, p))
+			if x.subtree {
+				if d := cmp.Diff(spelled(dump(t, then)), spelled(is)); d != "" {
+					t.Errorf("not as it was: %s", d)
+				}
+				return
+			}
+			_, is, _ = strings.Cut(is, x.on[:strings.Index(x.on, ",")]+",")
+			is, _, _ = strings.Cut(is, "\n  objectClass")
+			var got []string
+			for _, l := range strings.Split(is, "\n  ")[1:] {
+				if strings.HasPrefix(l, "m") {
+					got = append(got, l)
+				}
+			}
+			if d := cmp.Diff(spelled(strings.Join(x.want, "\n")), spelled(strings.Join(got, "\n"))); d != "" {
+				t.Errorf("got %s", d)
+			}
+		})
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/erase"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 	"github.com/seed-4dac0d86/ldapd/partition/write"
+	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -64,7 +65,7 @@ func Undo(ctx context.Context, p *partition.Partition, commit table.Revision, o 
 				return nil, err
 			}
 		}
-		return b.differ(ctx, &Difference{From: &b.tx.Snapshot, To: before, IDs: ids})
+		return b.differ(ctx, &Difference{From: &b.tx.Snapshot, To: before, IDs: ids, Follow: true})
 	})
 }
 
@@ -134,7 +135,7 @@ func onlyFollowed(ctx context.Context, before, after *partition.Snapshot, id ent
 // followed reports whether a value that only the state from has is there because the entry that it names has that
 // name in this state only.
 func followed(ctx context.Context, from, to *partition.Snapshot, a *entry.Attribute, value []byte) (bool, error) {
-	if !slices.ContainsFunc(from.Catalog.Ordered, func(x *catalog.Indexed) bool { return x.Reference != nil && x.Typ.OID == a.Type.OID }) {
+	if !follows(from, a.Type) {
 		return false, nil
 	}
 	name, err := dn.Parse(string(value))
@@ -156,6 +157,11 @@ func followed(ctx context.Context, from, to *partition.Snapshot, a *entry.Attrib
 	}
 	there, err := to.Name(ctx, at.ID)
 	return err == nil && Key(there.String(), to.Schema()) != Key(string(value), from.Schema()), err
+}
+
+// follows reports whether the values of a type follow the entries that they name.
+func follows(s *partition.Snapshot, t *schema.AttributeType) bool {
+	return slices.ContainsFunc(s.Catalog.Ordered, func(x *catalog.Indexed) bool { return x.Reference != nil && x.Typ.OID == t.OID })
 }
 
 // unchanged returns an error if an entry was changed after a state.

@@ -278,6 +278,11 @@ func (w *rewriting) follow(ctx context.Context, goes map[entry.ID]bool) error {
 	if err != nil {
 		return err
 	}
+	// Values of this transaction that are still to be checked follow, too.
+	w.tx.references.added = slices.DeleteFunc(w.tx.references.added, func(n naming) bool {
+		name := n.x.Typ.KeyOfName(n.key)
+		return len(name) > 0 && w.concerns(name)
+	})
 	rules := w.tx.Rules
 	defer func() { w.tx.Rules = rules }()
 	w.tx.Rules = Rules{Together: rules.Together}
