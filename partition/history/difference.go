@@ -83,6 +83,7 @@ type walk struct {
 	come map[entry.ID]int
 	// attributes contains the attributes of entries that the walk has renamed.
 	attributes map[entry.ID][]entry.Attribute
+	undefine   []op.Modification // the last changes of the subschema
 }
 
 // A spot is the place of an entry in the tree: its parent and its RDN.
@@ -131,6 +132,9 @@ func (w *walk) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if len(w.undefine) > 0 {
+		return w.redefine(w.undefine)
+	}
 	return nil
 }
 
@@ -149,7 +153,7 @@ func (w *walk) tasks(ctx context.Context) (gone, others []task, err error) {
 			return nil, nil, err
 		}
 		t := task{id: e.ID, kind: e.Kind}
-		if e.Kind == changestream.Deleted {
+		if e.Kind == changestream.Deleted && e.ID != catalog.SubschemaID {
 			t.depth, err = depth(ctx, w.From, e.ID)
 			gone = append(gone, t)
 		} else {
@@ -436,23 +440,35 @@ func (w *walk) modify(ctx context.Context, t task, after *entry.Entry) error {
 	return w.emit(t.id, name, &op.Modify{Name: name, Changes: delta})
 }
 
-// subschema emits the differences between the definitions of the two states.
+// subschema emits the differences between the definitions of the two states. What is only removed comes last, because entries
+// may need it until then.
 func (w *walk) subschema(ctx context.Context, after *entry.Entry) error {
 	before, err := w.From.Entry(ctx, catalog.SubschemaID, false)
 	if err != nil {
 		return err
 	}
+	// A state from before the first definition of the directory's own has no such entry.
 	if before == nil {
 		before = &entry.Entry{}
 	}
+	if after == nil {
+		after = &entry.Entry{}
+	}
 	var changes []op.Modification
 	for _, m := range delta(definitions(before), definitions(after)) {
-		if m.Kind != op.ModReplace {
-			changes = append(changes, m)
-			continue
-		}
-		// A replace would contain all definitions, even the built-in ones.
-		changes = append(changes, definitionChanges(before, after, m.Description)...)
+		// A replace would contain all definitions, even the built-in ones, and a delete without values takes those away.
+		now, last := definitionChanges(before, after, m.Description)
+		changes, w.undefine = append(changes, now...), append(w.undefine, last...)
 	}
+	if w.Touched {
+		changes, w.undefine = append(changes, w.undefine...), nil
+	}
+	if len(changes) == 0 && !w.Touched {
+		return nil
+	}
+	return w.redefine(changes)
+}
+
+func (w *walk) redefine(changes []op.Modification) error {
 	return w.emit(catalog.SubschemaID, catalog.SubschemaName, &op.Modify{Name: catalog.SubschemaName, Changes: changes})
 }

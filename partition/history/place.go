@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -137,8 +138,9 @@ func definitions(e *entry.Entry) (as []entry.Attribute) {
 	return as
 }
 
-// definitionChanges returns modifications that delete and add definitions of one kind.
-func definitionChanges(before, after *entry.Entry, description string) (changes []op.Modification) {
+// definitionChanges returns modifications that redefine and add definitions of one kind, and those that only remove
+// definitions.
+func definitionChanges(before, after *entry.Entry, description string) (changes, last []op.Modification) {
 	values := func(e *entry.Entry) [][]byte {
 		i := slices.IndexFunc(e.Attributes, func(a entry.Attribute) bool { return a.Description() == description })
 		if i < 0 {
@@ -147,11 +149,26 @@ func definitionChanges(before, after *entry.Entry, description string) (changes 
 		return e.Attributes[i].Values
 	}
 	was, is := values(before), values(after)
-	for kind, vs := range map[op.ModKind][][]byte{op.ModDelete: without(was, is), op.ModAdd: without(is, was)} {
-		if len(vs) > 0 {
-			changes = append(changes, op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: description, Values: vs}})
-		}
+	come, old := without(is, was), without(was, is)
+	redefined := map[string]bool{}
+	for _, v := range come {
+		redefined[identifier(v)] = true
 	}
-	slices.SortFunc(changes, func(a, b op.Modification) int { return int(b.Kind) - int(a.Kind) }) // deletes first
-	return changes
+	gone := slices.DeleteFunc(slices.Clone(old), func(v []byte) bool { return redefined[identifier(v)] })
+	of := func(kind op.ModKind, values [][]byte) (some []op.Modification) {
+		if len(values) > 0 {
+			some = append(some, op.Modification{Kind: kind, PartialAttribute: op.PartialAttribute{Description: description, Values: values}})
+		}
+		return some
+	}
+	return append(of(op.ModDelete, without(old, gone)), of(op.ModAdd, come)...), of(op.ModDelete, gone)
+}
+
+// identifier returns the OID, or the number, with which a definition begins.
+func identifier(definition []byte) string {
+	fields := bytes.Fields(bytes.TrimLeft(definition, "( "))
+	if len(fields) == 0 {
+		return ""
+	}
+	return string(fields[0])
 }

@@ -10,9 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
+	"github.com/seed-4dac0d86/ldapd/ldap/ldif"
+	"github.com/seed-4dac0d86/ldapd/ldap/op"
 	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/partition/changestream"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
+	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
 )
 
@@ -270,5 +273,46 @@ func TestRestoreNames(t *testing.T) {
 				t.Errorf("got %s", d)
 			}
 		})
+	}
+}
+
+const (
+	define      = "dn: cn=Subschema\nchangetype: modify\nadd: objectClasses\nobjectClasses: ( 2.25.1 NAME 'badged' SUP top AUXILIARY )\n-\n\n"
+	addBadge    = "dn: uid=a,ou=people,dc=example,dc=com\nchangetype: modify\nadd: objectClass\nobjectClass: badged\n-\n\n"
+	removeBadge = "dn: uid=a,ou=people,dc=example,dc=com\nchangetype: modify\ndelete: objectClass\nobjectClass: badged\n-\n\n"
+	redefine    = "dn: cn=Subschema\nchangetype: modify\ndelete: objectClasses\nobjectClasses: 2.25.1\n-\nadd: objectClasses\nobjectClasses: ( 2.25.1 NAME 'badged' DESC 'new' SUP top AUXILIARY )\n-\n\n"
+)
+
+// runSchema makes changes, each in an update that may change the schema.
+func runSchema(t testing.TB, p *partition.Partition, text string) {
+	t.Helper()
+	for rec, err := range ldif.NewReader(strings.NewReader(text), ldif.Options{}).Records() {
+		must(t, err)
+		m, ok := rec.Change.(*op.Modify)
+		if !ok {
+			t.Fatalf("not a modify: %s", text)
+		}
+		_, err = onlineschema.UpdateSchema(t.Context(), p, partition.By{}, func(tx *partition.Tx) error {
+			return onlineschema.Modify(t.Context(), tx, name(t, rec.DN), m.Changes)
+		})
+		must(t, err)
+	}
+}
+
+// TestDiffDefinitions checks that differences between states with different definitions can be applied: they remove the
+// definitions that only one state has, after the entries need them no more, and no others.
+func TestDiffDefinitions(t *testing.T) {
+	p := newTree(t, stores["embedded"]())
+	states := []*partition.Snapshot{now(t, p)}
+	for _, text := range []string{define, addBadge, redefine} {
+		runSchema(t, p, text)
+		states = append(states, now(t, p))
+	}
+	for _, i := range []int{2, 3, 0, 3, 1, 0, 1, 2, 0, 2} {
+		to := diff(t, now(t, p), states[i], "")
+		runSchema(t, p, to)
+		if left := diff(t, now(t, p), states[i], ""); left != "version: 1\n" {
+			t.Errorf("to the state %d:\n%sis left of\n%s", i, left, to)
+		}
 	}
 }
