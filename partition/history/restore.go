@@ -77,15 +77,15 @@ func bring(ctx context.Context, p *partition.Partition, then *partition.Snapshot
 		if done, err = plan(b); err != nil || len(done.Records) == 0 {
 			return errors.Join(err, errNothing(done))
 		}
-		if o.DryRun {
-			return errDryRun
-		}
 		// Permissive: values that follow entries have changed with these.
 		tx.Rules.Relaxed, tx.Rules.Together, tx.Rules.Permissive = true, true, true
 		for _, rec := range done.Records {
 			if err := b.apply(ctx, rec); err != nil {
 				return fmt.Errorf("%s: %w", rec.Name, err)
 			}
+		}
+		if o.DryRun { // as far as the changes themselves can be refused
+			return errDryRun
 		}
 		return nil
 	})

@@ -276,6 +276,20 @@ func TestRestoreNames(t *testing.T) {
 	}
 }
 
+// TestDryRun checks that a dry run finds what the restore would be refused for.
+func TestDryRun(t *testing.T) {
+	p := newTree(t, stores["embedded"]())
+	runSchema(t, p, define+addBadge)
+	then := now(t, p)
+	runSchema(t, p, removeBadge+"dn: cn=Subschema\nchangetype: modify\ndelete: objectClasses\nobjectClasses: 2.25.1\n-\n\n")
+	for _, dry := range []bool{true, false} {
+		_, _, err := restore(t, p, then, history.RestoreOptions{DryRun: dry}, "uid=a,ou=people,dc=example,dc=com")
+		if err == nil || !strings.Contains(err.Error(), `object class "badged" is not in the schema`) {
+			t.Errorf("dry run %t: %v", dry, err)
+		}
+	}
+}
+
 const (
 	define      = "dn: cn=Subschema\nchangetype: modify\nadd: objectClasses\nobjectClasses: ( 2.25.1 NAME 'badged' SUP top AUXILIARY )\n-\n\n"
 	addBadge    = "dn: uid=a,ou=people,dc=example,dc=com\nchangetype: modify\nadd: objectClass\nobjectClass: badged\n-\n\n"
