@@ -27,7 +27,8 @@ func restoreCommand(m *cli.Main) *cobra.Command {
 		Long: `Bring an entry back as it was at a moment, in one commit: it is added again if it was
 deleted, with its entryUUID, and moved back if it was moved. With --subtree, all entries
 that were below it are restored too, and entries that have been added there since are
-removed. With --dry-run, the command writes the changes as LDIF and makes none.
+removed. With --dry-run, the command writes the changes as LDIF, or says why they cannot
+be made, and makes none.
 
 The entry above it must exist. Entries that still exist keep their passwords. Entries
 that are added again get the last password that they had, and the values that named them
@@ -64,15 +65,15 @@ type restoreArgs struct {
 var restoreJob = cli.NewJob("restore", restore)
 
 func restore(ctx context.Context, w *cli.Work, a restoreArgs) error {
-	name, err := w.Name(ctx, "the name", a.DN)
-	if err != nil {
-		return err
-	}
 	then, err := cli.StateAt(ctx, w, "--at", a.At)
 	if err != nil {
 		return err
 	}
 	defer then.Close()
+	name, err := cli.NameIn(ctx, then, "the name", a.DN)
+	if err != nil {
+		return err
+	}
 	var done *history.Restored
 	err = withSecrets(ctx, w, a, then.Revision(), func(secrets secretsOf) error {
 		done, err = history.Restore(ctx, w.Partition, then, history.RestoreOptions{

@@ -66,11 +66,16 @@ func CheckName(where, text string) (dn.DN, error) {
 // Name returns the name that a DN from the command line says. A text without "=" is the uid or the
 // mail of an entry.
 func (w *Work) Name(ctx context.Context, where, text string) (dn.DN, error) {
+	s := state.Newest(w.Partition)
+	defer s.Close()
+	return NameIn(ctx, s, where, text)
+}
+
+// NameIn is like Name, in the given state.
+func NameIn(ctx context.Context, s *partition.Snapshot, where, text string) (dn.DN, error) {
 	if text == "" || strings.Contains(text, "=") {
 		return ParseName(where, text)
 	}
-	s := state.Newest(w.Partition)
-	defer s.Close()
 	value := []byte(text)
 	f := filter.Resolve(filter.Or{&filter.Equal{Attribute: "uid", Value: value}, &filter.Equal{Attribute: "mail", Value: value}}, s.Schema())
 	var found dn.DN
