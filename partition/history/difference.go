@@ -39,8 +39,10 @@ type Difference struct {
 	// these entries to its new parent.
 	Below map[entry.ID]entry.ID
 	// Follow is for changes of the state From itself, in which values follow the entries that they
-	// name. A value of To then becomes the name that its entry has when the change is made.
-	Follow bool
+	// name. A value of To then becomes the name that its entry has when the change is made. If the entry
+	// is gone and another one has its name, the value is left out, and the walk adds a text to Strangers.
+	Follow    bool
+	Strangers []string
 }
 
 // ErrTaken means that an entry outside the difference is in the way: it has the name that
@@ -347,7 +349,7 @@ func (w *walk) add(ctx context.Context, id entry.ID, at *spot, after *entry.Entr
 	if err != nil {
 		return err
 	}
-	as, err := w.follow(ctx, w.To, after.Attributes, nil)
+	as, err := w.follow(ctx, w.To, id, after.Attributes, nil)
 	if err != nil {
 		return err
 	}
@@ -421,11 +423,11 @@ func (w *walk) modify(ctx context.Context, t task, after *entry.Entry) error {
 	if err != nil {
 		return err
 	}
-	before, err := w.follow(ctx, w.From, was, after.Attributes)
+	before, err := w.follow(ctx, w.From, t.id, was, after.Attributes)
 	if err != nil {
 		return err
 	}
-	becomes, err := w.follow(ctx, w.To, after.Attributes, was)
+	becomes, err := w.follow(ctx, w.To, t.id, after.Attributes, was)
 	if err != nil {
 		return err
 	}

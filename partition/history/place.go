@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
@@ -73,39 +74,58 @@ func (w *walk) name(ctx context.Context, id entry.ID) (string, error) {
 
 // follow returns the attributes of an entry in the state s with the names that entries have at this point of the walk,
 // in values that follow the entries and are not among the others too.
-func (w *walk) follow(ctx context.Context, s *partition.Snapshot, as, others []entry.Attribute) ([]entry.Attribute, error) {
+func (w *walk) follow(ctx context.Context, s *partition.Snapshot, id entry.ID, as, others []entry.Attribute) (out []entry.Attribute, err error) {
 	if !w.Follow {
 		return as, nil
 	}
-	as = slices.Clone(as)
-	for i := range as {
-		a, other := &as[i], entry.Attribute{}
-		if !follows(w.From, a.Type) {
-			continue
+	for _, a := range as {
+		if follows(w.From, a.Type) {
+			var other entry.Attribute
+			if b := find(others, &a); b != nil {
+				other = *b
+			}
+			if a.Values, err = w.followed(ctx, s, id, &a, without(a.Values, other.Values)); err != nil {
+				return nil, err
+			}
 		}
-		if b := find(others, a); b != nil {
-			other = *b
+		if len(a.Values) > 0 {
+			out = append(out, a)
 		}
-		became := map[string][]byte{}
-		for _, v := range without(a.Values, other.Values) {
-			name, err := w.named(ctx, s, v)
+	}
+	return out, nil
+}
+
+// followed returns the values of an attribute, with those of the given ones changed that name an entry by another name.
+func (w *walk) followed(ctx context.Context, s *partition.Snapshot, id entry.ID, a *entry.Attribute, change [][]byte) ([][]byte, error) {
+	became := make(map[string][]byte, len(change))
+	for _, v := range change {
+		is, err := w.named(ctx, s, v)
+		if err != nil {
+			return nil, err
+		}
+		became[string(v)] = is
+	}
+	values := make([][]byte, 0, len(a.Values))
+	for _, v := range a.Values {
+		is, ok := became[string(v)]
+		switch {
+		case !ok:
+			values = append(values, v)
+		case is != nil:
+			values = append(values, is)
+		default:
+			name, err := w.name(ctx, id)
 			if err != nil {
 				return nil, err
 			}
-			became[string(v)] = name
-		}
-		a.Values = slices.Clone(a.Values)
-		for j, v := range a.Values {
-			if name := became[string(v)]; name != nil {
-				a.Values[j] = name
-			}
+			w.Strangers = append(w.Strangers, fmt.Sprintf("%s of %q does not name %q again: another entry has this name now", a.Description(), name, v))
 		}
 	}
-	return as, nil
+	return values, nil
 }
 
 // named returns the name that an entry which a value names in the state s has at this point of the walk. It returns the
-// value if that is the same name, or if there is no such entry.
+// value if that is the same name, or if there is no such entry, and nil if the entry is gone and another one has its name.
 func (w *walk) named(ctx context.Context, s *partition.Snapshot, value []byte) ([]byte, error) {
 	name, err := dn.Parse(string(value))
 	if err != nil || len(name) == 0 {
@@ -118,8 +138,15 @@ func (w *walk) named(ctx context.Context, s *partition.Snapshot, value []byte) (
 	if err != nil {
 		return nil, err
 	}
-	if there, err := w.spot(ctx, at.ID); there == nil || err != nil {
-		return value, err
+	there, err := w.spot(ctx, at.ID)
+	if err != nil {
+		return nil, err
+	}
+	if there == nil {
+		if now, err := w.From.Find(ctx, name); !w.mine[at.ID] && err == nil && now.ID != at.ID {
+			return nil, nil
+		}
+		return value, nil
 	}
 	is, err := w.name(ctx, at.ID)
 	if err != nil || Key(is, w.From.Schema()) == Key(string(value), s.Schema()) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed-4dac0d86/ldapd/dn"
 	"github.com/seed-4dac0d86/ldapd/filter"
@@ -41,7 +42,7 @@ type Restored struct {
 	// existed keep their present secrets.
 	Kept int
 	Lost []string
-	// Unnamed says which values that named added entries did not come back, and why.
+	// Unnamed says which values do not come back that named added entries, or that now name other entries, and why.
 	Unnamed []string
 	// Erased counts the deleted entries that cannot be restored because their names were
 	// erased.
@@ -153,6 +154,7 @@ func (b *bringing) differ(ctx context.Context, d *Difference) (done *Restored, e
 		}
 		done.Records = append(done.Records, r)
 	}
+	done.Unnamed = d.Strangers
 	b.mine = map[entry.ID]bool{}
 	for _, id := range d.IDs {
 		b.mine[id] = true
@@ -289,11 +291,17 @@ func (b *bringing) add(ctx context.Context, id entry.ID, name dn.DN, planned *op
 	}
 	r := b.coming[id]
 	as := restorable(e)
-	for i, a := range as {
-		for _, p := range planned.Attributes { // whose values have followed entries
-			if p.Description == a.Description {
-				as[i] = p
-			}
+	for i := range e.Attributes { // what follows entries is as planned
+		a := &e.Attributes[i]
+		is := func(o op.PartialAttribute) bool { return o.Description == a.Description() }
+		at := slices.IndexFunc(as, is)
+		if at < 0 || !follows(&b.tx.Snapshot, a.Type) {
+			continue
+		}
+		if p := slices.IndexFunc(planned.Attributes, is); p >= 0 {
+			as[at] = planned.Attributes[p]
+		} else {
+			as = slices.Delete(as, at, at+1)
 		}
 	}
 	more, err := r.accounts(ctx, e)

@@ -276,6 +276,38 @@ func TestRestoreNames(t *testing.T) {
 	}
 }
 
+// TestRestoreStrangers checks that a restored value does not name an entry that only has the name of the one which it named.
+func TestRestoreStrangers(t *testing.T) {
+	const a, all, one = "uid=a,ou=people,dc=example,dc=com", "cn=all,ou=groups,dc=example,dc=com", "cn=one,ou=groups,dc=example,dc=com"
+	const again = "dn: " + a + "\nchangetype: delete\n\ndn: " + a + "\nchangetype: add\nobjectClass: inetOrgPerson\ncn: x\nsn: x\nuid: a\n\n"
+	gone := func(name string) string { return "dn: " + name + "\nchangetype: delete\n\n" }
+	for what, x := range map[string]struct{ since, on, want string }{
+		"a member":              {again, all, "member of \"" + all + "\" does not name \"UID=a, ou=people,dc=example,dc=com\" again: another entry has this name now"},
+		"a group":               {again + gone(all), all, "member of \"" + all + "\" does not name \"UID=a, ou=people,dc=example,dc=com\" again: another entry has this name now"},
+		"a manager":             {again + gone("uid=c,ou=people,dc=example,dc=com"), "uid=c,ou=people,dc=example,dc=com", "manager of \"uid=c,ou=people,dc=example,dc=com\" does not name \"" + a + "\" again: another entry has this name now"},
+		"the only member":       {again + gone(one), one, "refused"},
+		"the person comes, too": {again, "dc=example,dc=com", ""},
+		"the name is nobody's":  {gone(a), all, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := newCompany(t, stores["embedded"]())
+			then := now(t, p)
+			run(t, p, x.since)
+			_, done, err := restore(t, p, then, history.RestoreOptions{Subtree: x.on == "dc=example,dc=com"}, x.on)
+			if x.want == "refused" {
+				if !partition.Is(err, partition.ClassViolation) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			must(t, err)
+			if got := strings.Join(done.Unnamed, "\n"); got != x.want {
+				t.Errorf("got %q, want %q", got, x.want)
+			}
+		})
+	}
+}
+
 // TestDryRun checks that a dry run finds what the restore would be refused for.
 func TestDryRun(t *testing.T) {
 	p := newTree(t, stores["embedded"]())
