@@ -84,7 +84,7 @@ func (w *walk) follow(ctx context.Context, s *partition.Snapshot, id entry.ID, a
 			if b := find(others, &a); b != nil {
 				other = *b
 			}
-			if a.Values, err = w.followed(ctx, s, id, &a, without(a.Values, other.Values)); err != nil {
+			if a.Values, err = w.present(ctx, s, id, &a, without(a.Values, other.Values)); err != nil {
 				return nil, err
 			}
 		}
@@ -95,8 +95,8 @@ func (w *walk) follow(ctx context.Context, s *partition.Snapshot, id entry.ID, a
 	return out, nil
 }
 
-// followed returns the values of an attribute, with those of the given ones changed that name an entry by another name.
-func (w *walk) followed(ctx context.Context, s *partition.Snapshot, id entry.ID, a *entry.Attribute, change [][]byte) ([][]byte, error) {
+// present returns the values of an attribute, with those of the given ones changed that name an entry by another name.
+func (w *walk) present(ctx context.Context, s *partition.Snapshot, id entry.ID, a *entry.Attribute, change [][]byte) ([][]byte, error) {
 	became := make(map[string][]byte, len(change))
 	for _, v := range change {
 		is, err := w.named(ctx, s, v)
@@ -127,32 +127,41 @@ func (w *walk) followed(ctx context.Context, s *partition.Snapshot, id entry.ID,
 // named returns the name that an entry which a value names in the state s has at this point of the walk. It returns the
 // value if that is the same name, or if there is no such entry, and nil if the entry is gone and another one has its name.
 func (w *walk) named(ctx context.Context, s *partition.Snapshot, value []byte) ([]byte, error) {
-	name, err := dn.Parse(string(value))
-	if err != nil || len(name) == 0 {
-		return value, nil
+	id, ok, err := bearer(ctx, s, value)
+	if !ok || err != nil {
+		return value, err
 	}
-	at, err := s.Find(ctx, name)
-	if isMissing(err) {
-		return value, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	there, err := w.spot(ctx, at.ID)
+	there, err := w.spot(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if there == nil {
-		if now, err := w.From.Find(ctx, name); !w.mine[at.ID] && err == nil && now.ID != at.ID {
-			return nil, nil
+		if w.mine[id] {
+			return value, nil
+		}
+		if now, ok, err := bearer(ctx, w.From, value); err != nil || ok && now != id {
+			return nil, err
 		}
 		return value, nil
 	}
-	is, err := w.name(ctx, at.ID)
+	is, err := w.name(ctx, id)
 	if err != nil || Key(is, w.From.Schema()) == Key(string(value), s.Schema()) {
 		return value, err
 	}
 	return []byte(is), nil
+}
+
+// bearer returns the entry that has the name which a value is in a state. ok is false if there is none.
+func bearer(ctx context.Context, s *partition.Snapshot, value []byte) (id entry.ID, ok bool, err error) {
+	name, err := dn.Parse(string(value))
+	if err != nil || len(name) == 0 {
+		return id, false, nil
+	}
+	at, err := s.Find(ctx, name)
+	if isMissing(err) {
+		return id, false, nil
+	}
+	return at.ID, err == nil, err
 }
 
 // definitions returns the attributes of a subschema that contain definitions.

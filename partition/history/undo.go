@@ -138,24 +138,17 @@ func followed(ctx context.Context, from, to *partition.Snapshot, a *entry.Attrib
 	if !follows(from, a.Type) {
 		return false, nil
 	}
-	name, err := dn.Parse(string(value))
-	if err != nil {
-		return false, nil
-	}
-	if len(name) == 0 { // what a group has that has lost its last member
+	if name, err := dn.Parse(string(value)); err == nil && len(name) == 0 { // what a group has that has lost its last member
 		return true, nil
 	}
-	at, err := from.Find(ctx, name)
-	if isMissing(err) {
-		return false, nil
-	}
-	if err != nil {
+	id, ok, err := bearer(ctx, from, value)
+	if !ok || err != nil {
 		return false, err
 	}
-	if node, err := changestream.Node(ctx, to, at.ID); node == nil || err != nil {
+	if node, err := changestream.Node(ctx, to, id); node == nil || err != nil {
 		return err == nil, err
 	}
-	there, err := to.Name(ctx, at.ID)
+	there, err := to.Name(ctx, id)
 	return err == nil && Key(there.String(), to.Schema()) != Key(string(value), from.Schema()), err
 }
 
