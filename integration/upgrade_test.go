@@ -58,21 +58,22 @@ func TestUpgrade(t *testing.T) {
 	to := store + "-new"
 	upgrade := []string{"upgrade", "--store", store, "--to", to}
 	p := serve(t, store)
-	wantRefused(t, upgrade)
+	wantRefused(t, upgrade, "server")
 	addPerson(t, p, "before")
 	p.kill()
 	begin := time.Now()
 	mustRun(t, "upgrade", "--store", store, "--to", store+"-first") // to see how long it takes
 	took := time.Since(begin)
+	wantRefused(t, upgrade, store+"-first")
+	mustRun(t, "upgrade", "--store", store, "--back")
 	for range 4 {
 		c, _ := start(t, nil, upgrade...)
 		time.Sleep(time.Duration(rand.Int64N(int64(took))))
 		c.kill()
 	}
-	if out, status := ldapdRun(t, upgrade...); status != 0 && !strings.Contains(out, "has tables already") { // the last one may have ended
-		t.Fatalf("status %d\n%s", status, out)
-	}
+	mustRun(t, upgrade...)
 	compareCopy(t, store, to, "imported")
+	wantRefused(t, []string{"serve", "--store", store, "--listen", "ldap://127.0.0.1:0"}, to)
 	p = serve(t, to)
 	addPerson(t, p, "after")
 	for _, uid := range []string{"before", "after"} {
@@ -80,29 +81,34 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("%s: %q, %v", uid, names, err)
 		}
 	}
+	back := []string{"upgrade", "--store", store, "--back"}
+	wantRefused(t, back, "the copy")
 	p.stop()
 	checkStore(t, to)
 	if out := mustRun(t, "upgrade", "--dry-run", "--store", to); strings.Contains(out, "rows") {
 		t.Error(out)
 	}
+	mustRun(t, back...)
+	wantRefused(t, back, "takes updates")
+	p = serve(t, store)
+	addPerson(t, p, "after")
 }
 
-func wantRefused(t *testing.T, upgrade []string) {
+func wantRefused(t *testing.T, args []string, text string) {
 	t.Helper()
-	if out, status := ldapdRun(t, upgrade...); status == 0 || !strings.Contains(out, "server") {
-		t.Errorf("beside a server: status %d\n%s", status, out)
+	if out, status := ldapdRun(t, args...); status == 0 || !strings.Contains(out, text) {
+		t.Errorf("ldapd %q: status %d\n%s\nwant %q", args, status, out, text)
 	}
 }
 
-// TestUpgradeAhead copies a store in HBase while a server writes to it, and the rest when the server was killed, and so was the first
-// command that copied the rest.
+// TestUpgradeAhead copies a store in HBase while two servers write to it. The copying command is killed again and again.
 func TestUpgradeAhead(t *testing.T) {
 	t.Parallel()
 	store := "hbase://" + hbasetest.Start(t) + "/" + hbasetest.Prefix(t)
 	to := store + "-new"
 	makeOld(t, store)
 	importInto(t, store, example)
-	p := serve(t, store, "--lease", "2s")
+	p, q := serve(t, store, "--lease", "2s"), serve(t, store, "--lease", "2s")
 	c := p.admin()
 	person := func(n int) string { return fmt.Sprintf("uid=p%d,ou=people,%s", n, suffix) }
 	work := func(round int) {
@@ -140,34 +146,98 @@ func TestUpgradeAhead(t *testing.T) {
 	mustRun(t, "upgrade", "--store", store, "--to", to, "--ahead")
 	c.Del(ldap.NewDelRequest("cn=moved,ou=groups,"+suffix, nil))
 	work(2)
-	wantRefused(t, []string{"upgrade", "--store", store, "--to", to})
-	p.kill()
-	interrupted, _ := start(t, nil, "upgrade", "--store", store, "--to", to)
-	time.Sleep(time.Duration(rand.Int64N(int64(5 * time.Second)))) // it waits for the lease of the server first
-	interrupted.kill()
-	if out, status := ldapdRun(t, "upgrade", "--store", store, "--to", to); status != 0 && !strings.Contains(out, "has tables already") {
-		t.Fatalf("status %d\n%s", status, out)
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	added := make(chan []string)
+	go func() { added <- addUntil(ctx, t, q) }()
+	upgrade := []string{"upgrade", "--store", store, "--to", to}
+	for range 2 {
+		c, _ := start(t, nil, upgrade...)
+		time.Sleep(time.Duration(rand.Int64N(int64(8 * time.Second))))
+		c.kill()
 	}
-	compareCopy(t, store, to, "round-0", "round-1", "round-2")
+	mustRun(t, upgrade...)
+	stop()
+	people := <-added
+	for _, old := range []*process{p, q} {
+		late := ldap.NewModifyRequest(person(21), nil)
+		late.Replace("sn", []string{"late"})
+		if err := old.admin().Modify(late); !ldap.IsErrorWithCode(err, ldap.LDAPResultUnavailable) {
+			t.Errorf("an update after the copy: %v", err)
+		}
+		if names, err := searchDN(old.admin(), suffix, ldap.ScopeWholeSubtree, "(uid=p21)"); err != nil || len(names) != 1 {
+			t.Errorf("a search after the copy: %q, %v", names, err)
+		}
+		old.connect(person(10), "secret")
+	}
+	r := serve(t, to, "--lease", "2s")
+	addPerson(t, r, "after")
+	for _, uid := range people {
+		if names, err := searchDN(r.admin(), suffix, ldap.ScopeWholeSubtree, "(uid="+uid+")"); err != nil || len(names) != 1 {
+			t.Errorf("%s was added, and the copy has %q, %v", uid, names, err)
+		}
+	}
+	if len(people) == 0 {
+		t.Error("nothing was added beside the command")
+	}
+	if err := r.admin().Del(ldap.NewDelRequest("uid=after,ou=people,"+suffix, nil)); err != nil {
+		t.Error(err)
+	}
+	wantRefused(t, []string{"upgrade", "--store", store, "--back"}, "stop its servers")
+	r.stop()
+	for _, old := range []*process{p, q} {
+		old.stop()
+	}
+	for _, at := range []string{"round-0", "round-1", "round-2", ""} {
+		compareEntries(t, store, to, at)
+	}
 	mustRun(t, "gc", "--store", to)
 	checkStore(t, to)
 }
 
-// compareCopy compares a store with a copy, now and at checkpoints.
+// addUntil adds people until ctx ends, and returns the uids of those whose addition was acknowledged.
+func addUntil(ctx context.Context, t *testing.T, p *process) (uids []string) {
+	c := p.admin()
+	for n := 0; ctx.Err() == nil; n++ {
+		uid := fmt.Sprintf("busy%d", n)
+		a := ldap.NewAddRequest("uid="+uid+",ou=people,"+suffix, nil)
+		a.Attribute("objectClass", []string{"inetOrgPerson"})
+		a.Attribute("cn", []string{uid})
+		a.Attribute("sn", []string{uid})
+		switch err := c.Add(a); {
+		case err == nil:
+			uids = append(uids, uid)
+		case ldap.IsErrorAnyOf(err, ldap.LDAPResultUnavailable, ldap.LDAPResultBusy):
+			time.Sleep(50 * time.Millisecond)
+		default:
+			t.Errorf("adding %s: %v", uid, err)
+		}
+	}
+	return uids
+}
+
+// compareCopy compares a store with a copy, now, at checkpoints, and their logs.
 func compareCopy(t *testing.T, store, to string, checkpoints ...string) {
 	t.Helper()
 	checkStore(t, to)
 	for _, at := range append(checkpoints, "") {
-		var args []string
-		if at != "" {
-			args = []string{"--at", at}
-		}
-		if diff := cmp.Diff(entriesOf(t, store, args...), entriesOf(t, to, args...)); diff != "" {
-			t.Errorf("export %q of the store and of the copy:\n%s", args, diff)
-		}
+		compareEntries(t, store, to, at)
 	}
 	if was, is := mustRun(t, "log", "--store", store), mustRun(t, "log", "--store", to); was != is {
 		t.Errorf("log of the store:\n%s\nand of the copy:\n%s", was, is)
+	}
+}
+
+// compareEntries compares a store with a copy, at a checkpoint, or now if "at" is empty.
+func compareEntries(t *testing.T, store, to, at string) {
+	t.Helper()
+	var args []string
+	if at != "" {
+		args = []string{"--at", at}
+	}
+	if diff := cmp.Diff(entriesOf(t, store, args...), entriesOf(t, to, args...)); diff != "" {
+		t.Errorf("export %q of the store and of the copy:\n%s", args, diff)
 	}
 }
 

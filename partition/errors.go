@@ -43,6 +43,9 @@ const (
 // ErrNoDirectory means that a store contains no directory yet.
 var ErrNoDirectory = catalog.ErrNoDirectory
 
+// ErrMoved means that a directory takes no updates, because it was copied to another store.
+var ErrMoved = catalog.ErrMoved
+
 // Errors of transactions and of states: see package txn.
 var (
 	ErrBranch     = txn.ErrBranch

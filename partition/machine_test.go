@@ -46,7 +46,8 @@ func TestReformat(t *testing.T) {
 			ok(t, m.p.Close(m.ctx))
 			to, err := lsm.Open(lsm.Options{Path: "copy", FS: vfs.NewMem()})
 			ok(t, err)
-			ok(t, reformat.Copy(m.ctx, s, to, reformat.Options{Options: machineOptions}))
+			_, err = reformat.Copy(m.ctx, s, to, reformat.Options{Options: machineOptions})
+			ok(t, err)
 			ok(t, s.Close())
 			s = to
 			m.p, err = partition.Open(m.ctx, s, machineOptions)

@@ -8,11 +8,17 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"flag"
 	"fmt"
+	"maps"
 	"math/big"
+	mathrand "math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
@@ -23,13 +29,16 @@ import (
 	"github.com/seed-4dac0d86/ldapd/partition/branch"
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/partition/history"
+	"github.com/seed-4dac0d86/ldapd/partition/load"
 	"github.com/seed-4dac0d86/ldapd/partition/onlineschema"
 	"github.com/seed-4dac0d86/ldapd/partition/reformat"
 	"github.com/seed-4dac0d86/ldapd/partition/search"
 	"github.com/seed-4dac0d86/ldapd/partition/state"
+	"github.com/seed-4dac0d86/ldapd/partition/write"
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/table/tabletest"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
@@ -114,7 +123,7 @@ func TestReformatEverything(t *testing.T) {
 		defer then.Close()
 		now := state.Newest(p)
 		defer now.Close()
-		for _, s := range []*partition.Snapshot{then, now} {
+		for i, s := range []*partition.Snapshot{then, now} {
 			for _, f := range append(filters, "(objectClass=*)") {
 				for r, err := range search.Search(ctx, s, partition.Query{Scope: op.WholeSubtree, Filter: filter.Resolve(filter.MustParse(f), s.Catalog.Schema)}) {
 					must(t, err)
@@ -124,7 +133,7 @@ func TestReformatEverything(t *testing.T) {
 					for _, a := range e.Attributes {
 						order = append(order, a.Description())
 					}
-					lines = append(lines, fmt.Sprint(s.Revision(), f, " ", r.Name, order, printEntry(e)))
+					lines = append(lines, fmt.Sprint(i, f, " ", r.Name, order, printEntry(e)))
 				}
 			}
 		}
@@ -140,7 +149,8 @@ func TestReformatEverything(t *testing.T) {
 	must(t, p.Close(ctx))
 
 	to := memStore(t)
-	must(t, reformat.Copy(ctx, from, to, reformat.Options{Options: o}))
+	_, err = reformat.Copy(ctx, from, to, reformat.Options{Options: o})
+	must(t, err)
 	p, err = partition.Open(ctx, to, o)
 	must(t, err)
 	defer p.Close(ctx)
@@ -197,36 +207,75 @@ func TestReformatRefuses(t *testing.T) {
 	}
 	s, p := open(catalog.FormatCodes)
 	must(t, p.Close(ctx))
-	if err := reformat.Copy(ctx, s, memStore(t), reformat.Options{Options: o}); !errors.Is(err, reformat.ErrNewest) {
+	copied := func(from, to table.Store) error {
+		_, err := reformat.Copy(ctx, from, to, reformat.Options{Options: o})
+		return err
+	}
+	if err := copied(s, memStore(t)); !errors.Is(err, reformat.ErrNewest) {
 		t.Errorf("a store in the newest format: %v", err)
 	}
-	if err := reformat.Copy(ctx, memStore(t), memStore(t), reformat.Options{Options: o}); !errors.Is(err, partition.ErrNoDirectory) {
+	if err := copied(memStore(t), memStore(t)); !errors.Is(err, partition.ErrNoDirectory) {
 		t.Errorf("an empty store: %v", err)
 	}
 	old, p := open(catalog.FormatNames)
 	_, err := branch.Create(ctx, p, branch.Options{Name: "tests", By: partition.By{Name: "cn=admin"}})
 	must(t, err)
 	must(t, p.Close(ctx))
-	if err := reformat.Copy(ctx, old, memStore(t), reformat.Options{Options: o}); !errors.Is(err, reformat.ErrBranches) || !strings.Contains(err.Error(), "tests") {
+	if err := copied(old, memStore(t)); !errors.Is(err, reformat.ErrBranches) || !strings.Contains(err.Error(), "tests") {
 		t.Errorf("a store with a branch: %v", err)
 	}
 	old, p = open(catalog.FormatNames)
 	must(t, p.Close(ctx))
-	if err := reformat.Copy(ctx, old, s, reformat.Options{Options: o}); !errors.Is(err, reformat.ErrOccupied) {
+	if err := copied(old, s); !errors.Is(err, reformat.ErrOccupied) {
 		t.Errorf("to a store that exists: %v", err)
 	}
 	to := memStore(t)
-	if err = reformat.Copy(ctx, ending{old}, to, reformat.Options{Options: o}); !errors.Is(err, errEnding) {
+	if err := copied(ending{old}, to); !errors.Is(err, errEnding) {
 		t.Fatalf("interrupted: %v", err)
 	}
 	if _, err := partition.Open(ctx, to, o); !errors.Is(err, txn.ErrIncomplete) && !errors.Is(err, partition.ErrNoDirectory) {
 		t.Errorf("half a copy was opened: %v", err)
 	}
-	must(t, reformat.Copy(ctx, old, to, reformat.Options{Options: o}))
+	p, err = partition.Open(ctx, old, o) // takes updates again
+	must(t, err)
+	must(t, add(t, p, "ou=later,"+domain, "objectClass: organizationalUnit"))
+	must(t, p.Close(ctx))
+	must(t, copied(old, to))
 	p, err = partition.Open(ctx, to, o)
 	must(t, err)
-	defer p.Close(ctx)
 	wantSound(t, p)
+	must(t, add(t, p, "ou=latest,"+domain, "objectClass: organizationalUnit"))
+	must(t, p.Close(ctx))
+
+	// The old store takes no updates.
+	if _, err := partition.Open(ctx, old, o); !errors.Is(err, partition.ErrMoved) || !strings.Contains(err.Error(), to.String()) {
+		t.Errorf("a store that was copied was opened for writing: %v", err)
+	}
+	reader := o
+	reader.Txn.ReadOnly = true
+	p, err = partition.Open(ctx, old, reader)
+	must(t, err)
+	if got := searched(t, p, domain, op.WholeSubtree, "(ou=later)"); len(got) != 1 {
+		t.Errorf("read %q", got)
+	}
+	must(t, p.Close(ctx))
+	must(t, copied(old, to)) // is done
+	if err := copied(old, tabletest.NewMem()); !errors.Is(err, partition.ErrMoved) {
+		t.Errorf("copied to a second place: %v", err)
+	}
+	back := o
+	back.Moved = true
+	p, err = partition.Open(ctx, old, back)
+	must(t, err)
+	if err := add(t, p, "ou=no,"+domain, "objectClass: organizationalUnit"); !errors.Is(err, partition.ErrMoved) {
+		t.Errorf("an update: %v", err)
+	}
+	if _, err := load.Load(ctx, p, load.Options{}); !errors.Is(err, partition.ErrMoved) {
+		t.Errorf("a load: %v", err)
+	}
+	must(t, write.SetMoved(ctx, p, partition.By{}, ""))
+	must(t, add(t, p, "ou=yes,"+domain, "objectClass: organizationalUnit"))
+	must(t, p.Close(ctx))
 }
 
 var errEnding = errors.New("the end")
@@ -246,4 +295,121 @@ type endingTable struct{ table.Table }
 
 func (endingTable) CopyTo(context.Context, table.Table, table.Rewriter, table.RevisionSpan) error {
 	return errEnding
+}
+
+var copies = flag.Int("copies", 12, "copies that TestReformatBesideServers makes")
+
+// TestReformatBesideServers copies a directory while three servers change it, and kills the copying process at random calls of
+// the store. What a server has acknowledged is in the copy, and nothing else.
+func TestReformatBesideServers(t *testing.T) {
+	for seed := range uint64(*copies) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { reformatBesideServers(t, seed) })
+		})
+	}
+}
+
+func reformatBesideServers(t *testing.T, seed uint64) {
+	ctx, rnd := t.Context(), mathrand.New(mathrand.NewPCG(seed, 1))
+	old, to := tabletest.NewMem(), tabletest.NewMem()
+	o := partition.Options{Schema: tagged, Cache: 1 << 20, Format: catalog.FormatNames, Create: true, Txn: txn.Options{
+		Lease: time.Second, InFlight: time.Second, Poll: 10 * time.Millisecond,
+		Now: func() time.Time { return time.Now().AddDate(26, 0, 0) }, // the clock of synctest starts before the first revision
+	}}
+	distant := func(s table.Store) (table.Store, *tabletest.Faults) {
+		s, f := tabletest.WithFaults(s, seed)
+		f.SetDelay(time.Millisecond)
+		return s, f
+	}
+	var ps []*partition.Partition
+	for range 3 {
+		s, _ := distant(old)
+		p, err := partition.Open(ctx, s, o)
+		must(t, err)
+		defer p.Close(ctx)
+		ps = append(ps, p)
+	}
+	must(t, onlineschema.SetSuffixes(ctx, ps[0], []string{domain}))
+	must(t, add(t, ps[0], domain, domainLines...))
+	must(t, add(t, ps[0], "cn=all,"+domain, "objectClass: groupOfNames", "member: cn=nobody"))
+	for _, p := range ps {
+		must(t, p.DB.CatchUp(ctx))
+	}
+
+	var mu sync.Mutex
+	added, refused := map[string]bool{}, 0
+	ended := make(chan struct{})
+	var writers sync.WaitGroup
+	for i, p := range ps {
+		writers.Go(func() {
+			for n := 0; ; n++ {
+				dn := fmt.Sprintf("cn=%d-%d,%s", i, n, domain)
+				err := update(t, p, func(tx *partition.Tx) error {
+					if _, err := tx.Add(ctx, name(dn), attrs("objectClass: person", "sn: x"), false); err != nil {
+						return err
+					}
+					return tx.Modify(ctx, name("cn=all,"+domain), []op.Modification{change(op.ModAdd, "member", []byte(dn))})
+				})
+				mu.Lock()
+				switch {
+				case err == nil:
+					added[dn] = true
+				case errors.Is(err, partition.ErrMoved):
+					refused++
+				case !errors.Is(err, partition.ErrConflict) && !errors.Is(err, table.ErrUnavailable):
+					t.Errorf("%s: %v", dn, err)
+				}
+				mu.Unlock()
+				select {
+				case <-ended:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+		})
+	}
+	stop := sync.OnceFunc(func() { close(ended); writers.Wait() })
+	defer stop()
+	copied := func(crashAt int) error {
+		s, f := distant(old)
+		f.CrashAt(crashAt)
+		o := o
+		o.Create = false
+		_, err := reformat.Copy(ctx, s, to, reformat.Options{Options: o, Ahead: rnd.IntN(4) == 0 && crashAt > 0})
+		f.Land()
+		return err
+	}
+	for range rnd.IntN(4) {
+		time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond)
+		_ = copied(1 + rnd.IntN(300)) // may be complete nevertheless
+	}
+	time.Sleep(100 * time.Millisecond)
+	must(t, copied(0))
+	time.Sleep(100 * time.Millisecond)
+	stop()
+	for _, p := range ps {
+		if err := add(t, p, "cn=late,"+domain, "objectClass: person", "sn: x"); !errors.Is(err, partition.ErrMoved) {
+			t.Errorf("an update after the copy: %v", err)
+		}
+		if err := p.DB.Refusal(); !errors.Is(err, partition.ErrMoved) {
+			t.Errorf("the status says %v", err)
+		}
+	}
+	if len(added) == 0 || refused == 0 {
+		t.Errorf("%d entries were added, %d refused", len(added), refused)
+	}
+	o.Create = false
+	p, err := partition.Open(ctx, to, o)
+	must(t, err)
+	defer p.Close(ctx)
+	wantSound(t, p)
+	got := searched(t, p, domain, op.WholeSubtree, "(objectClass=person)")
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(added)), got); diff != "" {
+		t.Errorf("acknowledged, and in the copy:\n%s", diff)
+	}
+	if members := searched(t, p, domain, op.WholeSubtree, "(&(cn=all)(member=*))"); len(members) != 1 {
+		t.Errorf("the group: %q", members)
+	}
+	must(t, add(t, p, "cn=new,"+domain, "objectClass: person", "sn: x"))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/schema/entry"
 	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 	"github.com/seed-4dac0d86/ldapd/tree"
 )
 
@@ -93,6 +94,20 @@ type Settings struct {
 	Erasures int `json:"erasures,omitempty"`
 	// Following is the server that the directory follows, or nil.
 	Following *Following `json:"following,omitempty"`
+	// MovedTo is the store to which the directory was copied, or is being copied. Unless it is
+	// empty, the directory takes no updates: see Writable.
+	MovedTo string `json:"movedTo,omitempty"`
+}
+
+// ErrMoved means that a directory takes no updates, because it was copied to another store.
+var ErrMoved = fmt.Errorf("%w: the directory moves to another store", txn.ErrReadOnly)
+
+// Writable returns ErrMoved if the directory was copied to another store.
+func (s *Settings) Writable() error {
+	if s.MovedTo == "" {
+		return nil
+	}
+	return fmt.Errorf("%w, %s", ErrMoved, s.MovedTo)
 }
 
 // Following describes the server that a directory follows. The directory is a copy of subtrees
@@ -221,6 +236,10 @@ func ReadHeader(ctx context.Context, s table.Store) (*Header, error) {
 	return h, nil
 }
 
+// moved is an index in the stored settings of a directory that was copied to another store. There is no such index. Programs that do not
+// know MovedTo refuse its layout with table.ErrNewer, so that they make no updates.
+var moved = HeaderIndex{Attribute: "objectClass", Layout: "of a store that was copied"}
+
 // barrier is the first index in the stored settings of stores with codes. There is no such index. Programs that know no codes
 // refuse its layout with table.ErrNewer, also where they do not look at the format: reindex would delete the tree.
 var barrier = HeaderIndex{Attribute: "objectClass", Layout: "of format 2"}
@@ -231,16 +250,19 @@ func (h *Header) stored() Settings {
 	if h.Codes > 0 {
 		s.Indexes = append([]HeaderIndex{barrier}, s.Indexes...)
 	}
+	if h.MovedTo != "" {
+		s.Indexes = append([]HeaderIndex{moved}, s.Indexes...)
+	}
 	return s
 }
 
-// dropBarrier removes the barrier from settings that were read.
+// dropBarrier removes from settings that were read what stored has added.
 func (s *Settings) dropBarrier() {
-	s.Indexes = slices.DeleteFunc(s.Indexes, func(x HeaderIndex) bool { return x == barrier })
+	s.Indexes = slices.DeleteFunc(s.Indexes, func(x HeaderIndex) bool { return x == barrier || x == moved })
 }
 
-// ToCodes changes a cell of the header or of the settings of a store in the first format to the cell that a store with n
-// codes has. Other cells of the same tables stay as they are.
+// ToCodes changes a cell of the header or of the settings of a store in the first format to the cell that a copy of the store with n
+// codes has. The copy takes updates. Other cells of the same tables stay as they are.
 func ToCodes(c *table.Cell, n int) error {
 	if c.Family != HeaderFamily || c.Tombstone || string(c.Qualifier) != string(headerColumn) {
 		return nil
@@ -249,6 +271,8 @@ func ToCodes(c *table.Cell, n int) error {
 	if err := json.Unmarshal(c.Value, h); err != nil {
 		return fmt.Errorf("header: %w: %w", table.ErrCorrupt, err)
 	}
+	h.dropBarrier()
+	h.MovedTo = ""
 	isHeader := h.Format > 0 // settings have none
 	h.Format, h.Codes = FormatCodes, n
 	h.Settings = h.stored()

@@ -51,6 +51,7 @@ func (p *Partition) refresh(s *txn.Snapshot) (*Catalog, error) {
 	next.ordinal = s.Ordinal()
 	if next.ordinal > c.ordinal { // otherwise c is from a newer state than s
 		p.Catalog.Store(next)
+		p.DB.Refuse(next.Header.Writable())
 		p.DB.SetStep(next.since(), next.ordinal)
 	}
 	return next, nil

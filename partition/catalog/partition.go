@@ -41,8 +41,11 @@ type Options struct {
 	Access []AccessRule
 	// Policy is the default password policy of a directory that is created, or nil.
 	Policy []PolicyAttribute
-	Txn    txn.Options
-	Log    *slog.Logger
+	// Moved opens a directory for writing although it was copied to another store (Settings.MovedTo). Otherwise Open
+	// returns ErrMoved.
+	Moved bool
+	Txn   txn.Options
+	Log   *slog.Logger
 }
 
 func (o Options) WithDefaults() Options {
@@ -151,6 +154,10 @@ func Open(ctx context.Context, s table.Store, o Options, h *Header) (*Partition,
 	if err := p.begin(ctx, o.Txn.ReadOnly); err != nil {
 		p.DB.Close(ctx)
 		return nil, err
+	}
+	if err := p.Catalog.Load().Header.Writable(); err != nil && !o.Txn.ReadOnly && !o.Moved {
+		p.DB.Close(ctx)
+		return nil, fmt.Errorf("%s: %w", s, err)
 	}
 	return p, nil
 }

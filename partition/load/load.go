@@ -132,6 +132,9 @@ func newLoader(ctx context.Context, p *catalog.Partition, o Options) (*Loader, e
 	if l.before, err = p.Latest(); err != nil {
 		return nil, err
 	}
+	if err := l.before.Header.Writable(); err != nil {
+		return nil, err
+	}
 	c, err := l.before.WithSuffixes(o.Suffixes)
 	if err != nil {
 		return nil, err

@@ -8,12 +8,14 @@ package reformat
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-4dac0d86/ldapd/master"
 	"github.com/seed-4dac0d86/ldapd/partition"
@@ -22,6 +24,7 @@ import (
 	"github.com/seed-4dac0d86/ldapd/schema"
 	"github.com/seed-4dac0d86/ldapd/store/journal"
 	"github.com/seed-4dac0d86/ldapd/store/table"
+	"github.com/seed-4dac0d86/ldapd/store/txn"
 )
 
 // These are the reasons for which Copy does nothing.
@@ -30,13 +33,14 @@ var (
 	ErrOccupied = errors.New("it has tables already: name a place where there is no store")
 	ErrBranches = errors.New("the store has branches: merge or discard them first")
 	errOther    = errors.New("another command copies to it, or an answer of the store was lost: run it again")
-	errWritten  = errors.New("somebody wrote to the store meanwhile: stop all servers and commands, and run it again")
+	errWritten  = errors.New("somebody wrote to the store meanwhile: run it again")
 )
 
 // Options are the options of Copy.
 type Options struct {
 	partition.Options
-	// Ahead copies the past while servers use the store, so that less is left to a Copy without it.
+	By write.By
+	// Ahead copies the past only, so that less is left to a Copy without it.
 	Ahead bool
 }
 
@@ -53,51 +57,76 @@ func Needed(ctx context.Context, s table.Store) error {
 }
 
 // Copy copies the directory in the store from to the store "to", which is of the same engine and
-// empty, except for tables that an earlier Copy has left. Servers must not use either store, unless
-// Options.Ahead is set. The store from stays as it is. Views are not copied, because servers make them again.
+// empty, except for tables that an earlier Copy has left. Views are not copied, because servers make them again.
+//
+// Servers may use the store from. On a shared store, Copy first copies what is decided. Then the directory takes no updates
+// (catalog.Settings.MovedTo), from the time "closed" on, and Copy copies the rest. If Copy fails, the
+// directory takes updates again. If Copy is interrupted, the next call of Copy goes on. If the copy is complete already, Copy does nothing
+// and returns the zero time.
 //
 // A copy of a row may need a value that history has lost; then no state that is kept shows the row,
 // and the copy does not have it.
-func Copy(ctx context.Context, from, to table.Store, o Options) error {
-	c, err := prepare(ctx, from, o)
+func Copy(ctx context.Context, from, to table.Store, o Options) (closed time.Time, err error) {
+	if err := Needed(ctx, from); err != nil {
+		return closed, err
+	}
+	o.Moved = true // by an earlier call
+	p, err := partition.Open(ctx, from, o.Options)
 	if err != nil {
-		return err
+		return closed, err
+	}
+	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
+	c, err := p.Latest()
+	if err != nil {
+		return closed, err
+	}
+	moving := c.Header.MovedTo == to.String()
+	if !moving && c.Header.MovedTo != "" {
+		return closed, c.Header.Writable()
+	}
+	if err := noBranches(p); err != nil {
+		return closed, err
 	}
 	x := &copying{from: from, to: to, rewriter: newRewriter(c.Schema, schema.Codes())}
 	if err := x.begin(ctx, c); err != nil {
-		return fmt.Errorf("%s: %w", to, err)
+		if moving && errors.Is(err, ErrOccupied) {
+			return closed, nil
+		}
+		return closed, fmt.Errorf("%s: %w", to, err)
 	}
-	log := journal.New(from)
-	before, err := log.Heads(ctx)
-	if err != nil {
-		return err
-	}
-	if o.Ahead {
-		return x.ahead(ctx, before.Low())
-	}
-	if x.done.UpTo > 0 {
-		x.done.Final = true
-		if err := x.save(ctx); err != nil {
-			return err
+	if o.Ahead || p.DB.Shared() && !moving {
+		// Servers that were killed shall not delay what follows.
+		s, err := p.DB.Settled(ctx)
+		if err != nil {
+			return closed, err
+		}
+		s.Close()
+		if err := x.ahead(ctx); err != nil || o.Ahead {
+			return closed, err
 		}
 	}
-	if err := x.copy(ctx, x.names, 0); err != nil {
-		return err
-	}
-	now, err := log.Heads(ctx)
-	if err != nil {
-		return err
-	}
-	if !now.Same(before) {
-		return errWritten
-	}
-	if x.done.UpTo > 0 {
-		// Collections may have removed versions that were copied ahead.
-		if err := journal.New(to).CollectEverything(ctx); err != nil {
-			return err
+	closed = time.Now()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, write.SetMoved(context.WithoutCancel(ctx), p, o.By, ""))
 		}
+	}()
+	if err := write.SetMoved(ctx, p, o.By, to.String()); err != nil {
+		return closed, err
 	}
-	return to.Drop(ctx, journal.Incomplete)
+	return closed, x.rest(ctx, p)
+}
+
+func noBranches(p *partition.Partition) error {
+	bs := p.DB.Branches()
+	if len(bs) == 0 {
+		return nil
+	}
+	names := make([]string, len(bs))
+	for i, b := range bs {
+		names[i] = b.Name()
+	}
+	return fmt.Errorf("%w: %s", ErrBranches, strings.Join(names, ", "))
 }
 
 // A copying is one call of Copy.
@@ -113,18 +142,25 @@ type progress struct {
 	Basis basis          `json:"basis"`
 	UpTo  table.Revision `json:"upTo"` // the commits up to this one were copied
 	Long  bool           `json:"long"` // see rewriter.long
-	// Final is set before the rest is copied. If that is interrupted, the copy is made anew, because it may contain commits that a
-	// server has begun meanwhile and rolls back.
-	Final bool `json:"final"`
+	// Rest is set before the rest is copied. If that is interrupted, tables without versions are copied anew.
+	Rest bool `json:"rest"`
 
 	raw []byte
 }
 
-// A basis is the store that was copied, and the commits that last changed its settings and its schema. If it is another, the copy
+// A basis is the store that was copied, its settings, and the commit that last changed its schema. If it is another, the copy
 // is made anew.
 type basis struct {
-	From             string
-	Settings, Schema table.Revision
+	From     string
+	Settings string // without MovedTo
+	Schema   table.Revision
+}
+
+func basisOf(from table.Store, c *catalog.Catalog) (basis, error) {
+	s := c.Header.Settings
+	s.MovedTo = ""
+	text, err := json.Marshal(s)
+	return basis{from.String(), string(text), c.Subschema.Since}, err
 }
 
 var progressKey = []byte("progress")
@@ -146,10 +182,16 @@ func (x *copying) begin(ctx context.Context, c *catalog.Catalog) error {
 			return err
 		}
 	}
-	now := basis{x.from.String(), c.Header.Since, c.Subschema.Since}
+	now, err := basisOf(x.from, c)
+	if err != nil {
+		return err
+	}
 	switch {
-	case x.done.UpTo > 0 && !x.done.Final && x.done.Basis == now:
-		return x.to.Create(ctx, specs...)
+	case x.done.UpTo > 0 && x.done.Basis == now:
+		if x.done.Rest {
+			err = x.to.Drop(ctx, journal.Table, journal.Cluster, catalog.HeaderTable)
+		}
+		return errors.Join(err, x.to.Create(ctx, specs...))
 	case incomplete:
 		err = journal.DropIncomplete(ctx, x.to, have)
 	case len(have) > 0:
@@ -182,16 +224,75 @@ func (x *copying) load(ctx context.Context) error {
 	return nil
 }
 
-// ahead copies the revisions up to r.
-func (x *copying) ahead(ctx context.Context, r table.Revision) error {
+// ahead copies the commits that are decided, while servers go on. So no cell of these commits is added or rolled back.
+func (x *copying) ahead(ctx context.Context) error {
+	heads, err := journal.New(x.from).Heads(ctx)
+	if err != nil {
+		return err
+	}
 	versioned := slices.DeleteFunc(slices.Clone(x.names), func(name string) bool {
 		return name == journal.Table || name == journal.Cluster || name == catalog.HeaderTable
 	})
+	r := heads.Low()
 	if err := x.copy(ctx, versioned, r); err != nil {
 		return err
 	}
 	x.done.UpTo, x.done.Long = r, x.done.Long || len(x.long) > 0
 	return x.save(ctx)
+}
+
+// rest copies what was not copied ahead. The directory takes no updates any more.
+func (x *copying) rest(ctx context.Context, p *partition.Partition) error {
+	s, err := p.DB.Settled(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close() // until then, collections keep what it shows
+	checkpoints, err := p.DB.Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
+	if x.done.UpTo > 0 {
+		x.done.Rest = true
+		if err := x.save(ctx); err != nil {
+			return err
+		}
+	}
+	if err := x.copy(ctx, x.names, s.Max()); err != nil {
+		return err
+	}
+	log := journal.New(x.to)
+	if err := log.Cut(ctx, s.Max(), false); err != nil {
+		return err
+	}
+	if x.done.UpTo > 0 {
+		// Collections may have removed versions that were copied ahead.
+		if err := log.CollectEverything(ctx); err != nil {
+			return err
+		}
+	}
+	if err := unchanged(ctx, p, s.Max(), checkpoints); err != nil {
+		return err
+	}
+	return x.to.Drop(ctx, journal.Incomplete)
+}
+
+// unchanged returns an error if somebody has changed the directory after r, or its checkpoints or branches, although it takes no
+// updates.
+func unchanged(ctx context.Context, p *partition.Partition, r table.Revision, checkpoints []txn.Checkpoint) error {
+	if err := p.DB.CatchUp(ctx); err != nil {
+		return err
+	}
+	s := p.DB.Snapshot()
+	defer s.Close()
+	for _, err := range s.CommitsAfter(ctx, r) {
+		return cmp.Or(err, errWritten)
+	}
+	now, err := p.DB.Checkpoints(ctx)
+	if err == nil && !slices.Equal(now, checkpoints) {
+		err = errWritten
+	}
+	return errors.Join(err, noBranches(p))
 }
 
 // save writes the progress.
@@ -205,6 +306,7 @@ func (x *copying) save(ctx context.Context) error {
 	if err == nil && !done {
 		err = errOther
 	}
+	x.done.raw = raw
 	return err
 }
 
@@ -224,32 +326,6 @@ func (x *copying) copy(ctx context.Context, names []string, upTo table.Revision)
 		}
 	}
 	return nil
-}
-
-// prepare opens the directory as a server does, so that what interrupted servers have left is
-// cleaned up, and closes it.
-func prepare(ctx context.Context, from table.Store, o Options) (_ *catalog.Catalog, err error) {
-	if err := Needed(ctx, from); err != nil {
-		return nil, err
-	}
-	p, err := partition.Open(ctx, from, o.Options)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
-	if !o.Ahead {
-		if err := p.DB.Alone(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if bs := p.DB.Branches(); len(bs) > 0 {
-		names := make([]string, len(bs))
-		for i, b := range bs {
-			names[i] = b.Name()
-		}
-		return nil, fmt.Errorf("%w: %s", ErrBranches, strings.Join(names, ", "))
-	}
-	return p.Latest()
 }
 
 // tables returns the names of the tables to copy and the descriptions of all tables of the copy. The

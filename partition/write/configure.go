@@ -22,6 +22,27 @@ func Reconfigure(ctx context.Context, p *catalog.Partition, by By, change func(*
 	})
 }
 
+// SetMoved sets Settings.MovedTo. From the commit on, the directory takes no updates, or takes them again if "to" is
+// empty. It returns when every server applies this.
+func SetMoved(ctx context.Context, p *catalog.Partition, by By, to string) error {
+	c, err := p.Latest()
+	if err == nil && c.Header.MovedTo != to {
+		_, err = update(ctx, p, by, true, func(tx *Tx) error {
+			h := *tx.Catalog.Header
+			h.MovedTo = to
+			tx.Message = append(tx.Message, "\nconfigure"...)
+			return tx.Configure(&h)
+		})
+		if err == nil {
+			c, err = p.Latest()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return p.DB.AwaitStep(ctx, c.Header.Since)
+}
+
 // Configure writes the settings of a header.
 func (tx *Tx) Configure(h *catalog.Header) error {
 	if err := tx.RefuseInBranch(); err != nil {

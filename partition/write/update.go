@@ -49,10 +49,18 @@ func Update(ctx context.Context, p *catalog.Partition, by By, fn func(*Tx) error
 }
 
 func UpdateLocked(ctx context.Context, p *catalog.Partition, by By, fn func(*Tx) error) (table.Revision, error) {
+	return update(ctx, p, by, false, fn)
+}
+
+// update is UpdateLocked. If moved is set, it also changes a directory that was copied to another store.
+func update(ctx context.Context, p *catalog.Partition, by By, moved bool, fn func(*Tx) error) (table.Revision, error) {
 	return p.DB.Update(ctx, func(t *txn.Tx) error {
 		c, err := p.CatalogOf(t.Snapshot())
 		if err != nil {
 			return fmt.Errorf("the schema in force: %w", err)
+		}
+		if err := c.Header.Writable(); err != nil && !moved {
+			return err
 		}
 		tx := Begin(p, t, c, by)
 		tx.Cached = true
@@ -68,6 +76,9 @@ func UpdateBranch(ctx context.Context, p *catalog.Partition, b *txn.Branch, by B
 		c, err := p.Past(ctx, t.Snapshot())
 		if err != nil {
 			return fmt.Errorf("the schema of the branch: %w", err)
+		}
+		if err := c.Header.Writable(); err != nil {
+			return err
 		}
 		// With this mark, the branch cannot be merged if the trunk changes settings that
 		// entries must obey: see MarkShared.

@@ -61,16 +61,10 @@ func (x *checkpoints) Checkpoint(ctx context.Context, name string) (Checkpoint, 
 	if len(all) >= maxCheckpoints {
 		return Checkpoint{}, fmt.Errorf("there are %d checkpoints, which is the most: delete some", len(all))
 	}
-	if err := x.db.CatchUp(ctx); err != nil {
-		return Checkpoint{}, err
-	}
-	if err := x.awaitBranches(ctx); err != nil {
-		return Checkpoint{}, err
-	}
 	// The snapshot keeps the state from being collected until the checkpoint is recorded.
 	// If this server gives up, the record may reach the store when nobody keeps the state
 	// any more. Such a record is never confirmed, and collections drop it.
-	s, err := x.awaitDecided(ctx)
+	s, err := x.Settled(ctx)
 	if err != nil {
 		return Checkpoint{}, err
 	}
@@ -152,9 +146,15 @@ func (x *checkpoints) untilDecided(ctx context.Context, read func() error) error
 	}
 }
 
-// awaitDecided waits until no commit can be added to the newest state, and returns that
-// state.
-func (x *checkpoints) awaitDecided(ctx context.Context) (s *Snapshot, err error) {
+// Settled returns a state to which no commit can be added, and which shows every commit that any server had made
+// when Settled was called.
+func (x *checkpoints) Settled(ctx context.Context) (s *Snapshot, err error) {
+	if err := x.db.CatchUp(ctx); err != nil {
+		return nil, err
+	}
+	if err := x.awaitBranches(ctx); err != nil {
+		return nil, err
+	}
 	err = x.untilDecided(ctx, func() (err error) {
 		s, err = x.db.At(ctx, x.db.current.Load().max)
 		return err

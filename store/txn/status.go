@@ -104,14 +104,26 @@ func (db *DB) observe(tx *Tx, begun time.Time, met *conflict, err error) {
 // A refusal is a period in which commits are refused. The beginning and the end of a refusal
 // are each logged once.
 type refusal struct {
-	db    *DB
-	under atomic.Bool
+	db     *DB
+	under  atomic.Bool
+	closed atomic.Pointer[error] // what Refuse has recorded
+}
+
+// Refuse records that the caller refuses all updates from now on, with the reason, or none if err is nil. Package txn
+// only reports this.
+func (x *refusal) Refuse(err error) {
+	x.closed.Store(&err)
+	x.noteRefusal()
+	x.noteSuccess()
 }
 
 // Refusal returns the reason why this server cannot commit now, or nil if it can.
 // Possible reasons are that the server was opened for reading, that its clock is in
-// doubt, that its disk is full, that a write failed, or that it has no slot.
+// doubt, that its disk is full, that a write failed, that it has no slot, or what Refuse has recorded.
 func (x *refusal) Refusal() error {
+	if err := x.closed.Load(); err != nil && *err != nil {
+		return *err
+	}
 	if err := x.db.commits.writable(); err != nil {
 		return err
 	}

@@ -152,7 +152,7 @@ func (a *Account) useReset(ctx context.Context) error {
 // refuses such a bind, because the client could repeat the same use at another server. The
 // result is no referral, because few clients expect a referral from a bind.
 func recorded(err error) error {
-	if errors.Is(err, partition.ErrReadOnly) {
+	if errors.Is(err, partition.ErrReadOnly) && !errors.Is(err, partition.ErrMoved) {
 		return op.Errorf(op.UnwillingToPerform, "this server takes no changes and cannot record this bind: bind at the primary server")
 	}
 	return err

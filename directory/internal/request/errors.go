@@ -44,6 +44,7 @@ var sentinels = []struct {
 	{table.ErrPending, op.Unavailable, "the disk is full: the change is made when there is space, or not at all: read to learn whether it stands"},
 	{partition.ErrUnknown, op.Other, "the store failed while committing: read to learn whether the change stands"},
 	{partition.ErrConflict, op.Busy, "other writers were faster too often: try again"},
+	{partition.ErrMoved, op.Unavailable, "the directory is moving to another store: try again"},
 	{partition.ErrReadOnly, op.UnwillingToPerform, "this server takes no changes"},
 	{partition.ErrBranch, op.NoSuchObject, "the branch was merged or discarded"},
 	{partition.ErrParked, op.UnwillingToPerform, "the branch is parked: rebase or discard it"},

@@ -242,6 +242,14 @@ func (t *faultyTable) Versions(ctx context.Context, rows [][]byte, f table.Famil
 	return rs, err
 }
 
+// CopyTo implements table.Copier. The wrapped table must be a Copier. A call that gets lost has copied nothing.
+func (t *faultyTable) CopyTo(ctx context.Context, to table.Table, w table.Rewriter, span table.RevisionSpan) error {
+	if f, ok := to.(*faultyTable); ok {
+		to = f.t
+	}
+	return t.f.do("CopyTo from "+t.name, func() error { return t.t.(table.Copier).CopyTo(ctx, to, w, span) }, lost, unanswered)
+}
+
 // Collect implements table.Collector. The wrapped table must be a Collector.
 func (t *faultyTable) Collect(ctx context.Context, rows [][]byte, k *table.Keep) (sum table.Collected, err error) {
 	fate, err := t.f.draw("Collect in "+t.name, lost, unanswered, partial)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"syscall"
 
+	"github.com/seed-4dac0d86/ldapd/partition"
 	"github.com/seed-4dac0d86/ldapd/store/archive"
 	"github.com/seed-4dac0d86/ldapd/store/lsm"
 	"github.com/seed-4dac0d86/ldapd/store/txn"
@@ -22,6 +23,7 @@ var advised = []struct {
 	{bulk.ErrStopped, "--continue imports the others, and passes over records that exist already"},
 	{bulk.ErrTogether, "--continue applies them one by one"},
 	{txn.ErrIncomplete, "that was 'ldapd backup clone', 'ldapd backup cut' or 'ldapd upgrade --to'"},
+	{partition.ErrMoved, "set the option store to that one; 'ldapd upgrade --back' lets this one take updates again"},
 	{syscall.EADDRINUSE, "the option is --listen"},
 }
 
