@@ -2,6 +2,7 @@ package write
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/seed-4dac0d86/ldapd/partition/catalog"
 	"github.com/seed-4dac0d86/ldapd/store/table"
@@ -40,7 +41,10 @@ func SetMoved(ctx context.Context, p *catalog.Partition, by By, to string) error
 	if err != nil {
 		return err
 	}
-	return p.DB.AwaitStep(ctx, c.Header.Since)
+	if err := p.DB.AwaitStep(ctx, c.Header.Since); err != nil {
+		return fmt.Errorf("not every server follows a change of the settings; all must have this version or a later one: %w", err)
+	}
+	return nil
 }
 
 // Configure writes the settings of a header.
