@@ -113,7 +113,8 @@ func (w *writer) replay(d *delta, vs []version, from table.Revision) error {
 			}
 			cells = nil
 		case v.rev >= from:
-			if err := w.putRow(d, v.rev, v.del, cells, nil); err != nil {
+			// The row may have older columns, if it was columnar at a newer revision already.
+			if err := w.putRow(d, v.rev, v.del, cutoff, cells, nil); err != nil {
 				return err
 			}
 			if columns = sizeOf(cells) > d.g.limit; columns {

@@ -114,7 +114,11 @@ func (w *writer) putNewest(d *delta, del bool, cells []table.Cell, stored []byte
 		}
 		stored = nil // the iterator has moved
 	}
-	return w.putRow(d, w.rev, del, cells, stored)
+	var cutoff table.Revision
+	if del {
+		cutoff = w.rev
+	}
+	return w.putRow(d, w.rev, del, cutoff, cells, stored)
 }
 
 // newest returns the newest image of the delta's row that the writer sees, and the bytes
@@ -142,18 +146,14 @@ func (w *writer) newest(d *delta) (m image, v []byte, err error) {
 }
 
 // putRow writes a row as one image. If the image would be too large, it writes the row as
-// columns. It writes nothing if the same image is stored already.
-func (w *writer) putRow(d *delta, r table.Revision, del bool, cells []table.Cell, stored []byte) error {
+// columns, of which those before cutoff are deleted. It writes nothing if the same image is stored already.
+func (w *writer) putRow(d *delta, r table.Revision, del bool, cutoff table.Revision, cells []table.Cell, stored []byte) error {
 	if sizeOf(cells) <= d.g.limit {
 		v := w.enc.image(r, del, cells)
 		if stored != nil && bytes.Equal(v, stored) && sameRevision(w.it.Key(), r) {
 			return nil
 		}
 		return w.putImage(d, r, v)
-	}
-	var cutoff table.Revision
-	if del {
-		cutoff = r
 	}
 	if err := w.putMarker(d, r, del, cutoff); err != nil {
 		return err

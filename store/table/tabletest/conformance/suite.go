@@ -39,6 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) table.Store) {
 		{"Tombstones", testTombstones},
 		{"DeleteRow", testDeleteRow},
 		{"LateRevision", testLate},
+		{"LateDeletion", testLateDeletion},
 		{"Families", testFamilies},
 		{"Columns", testColumns},
 		{"MaxCells", testMaxCells},

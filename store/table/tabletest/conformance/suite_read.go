@@ -140,6 +140,18 @@ func testDeleteRow(f *fixture) {
 	f.wantScan(table.Range{}, table.Select{}, "row: a:x=4@4 c:z=4@4", "rowz: a:x=1@1")
 }
 
+// testLateDeletion deletes a row, and then makes it wide, at revisions before one at which it was wide already.
+func testLateDeletion(f *fixture) {
+	wide := fmt.Sprintf("c:p=%0100d", 1)
+	f.put(1, "row", "c:r=1")
+	f.put(21, "row", "c:p= "+fmt.Sprintf("c:q=%0100d", 1))
+	f.put(6, "row", "!")
+	f.put(14, "row", wide)
+	for _, v := range []table.View{at(14), at(20), hiding(14, 7), hiding(20, 3, 16)} {
+		f.wantRow("row", table.Select{View: v}, wide+"@14")
+	}
+}
+
 // testLate writes revisions below existing ones, as a slow server would.
 func testLate(f *fixture) {
 	big := fmt.Sprintf("c:big=%0100d", 1)
