@@ -142,7 +142,7 @@ type progress struct {
 	Basis basis          `json:"basis"`
 	UpTo  table.Revision `json:"upTo"` // the commits up to this one were copied
 	Long  bool           `json:"long"` // see rewriter.long
-	// Rest is set before the rest is copied. If that is interrupted, tables without versions are copied anew.
+	// Rest is set before the rest is copied. If that is interrupted, the heads and the header are copied anew.
 	Rest bool `json:"rest"`
 
 	raw []byte
@@ -151,9 +151,9 @@ type progress struct {
 // A basis is the store that was copied, its settings, and the commit that last changed its schema. If it is another, the copy
 // is made anew.
 type basis struct {
-	From     string
-	Settings string // without MovedTo
-	Schema   table.Revision
+	From   string
+	Shared string // the settings, without MovedTo
+	Schema table.Revision
 }
 
 func basisOf(from table.Store, c *catalog.Catalog) (basis, error) {
@@ -189,7 +189,7 @@ func (x *copying) begin(ctx context.Context, c *catalog.Catalog) error {
 	switch {
 	case x.done.UpTo > 0 && x.done.Basis == now:
 		if x.done.Rest {
-			err = x.to.Drop(ctx, journal.Table, journal.Cluster, catalog.HeaderTable)
+			err = x.to.Drop(ctx, journal.Cluster, catalog.HeaderTable)
 		}
 		return errors.Join(err, x.to.Create(ctx, specs...))
 	case incomplete:
@@ -224,17 +224,18 @@ func (x *copying) load(ctx context.Context) error {
 	return nil
 }
 
-// ahead copies the commits that are decided, while servers go on. So no cell of these commits is added or rolled back.
+// ahead copies the commits that are decided, while servers go on. So no cell of these commits is added or rolled back, and their
+// records do not change.
 func (x *copying) ahead(ctx context.Context) error {
 	heads, err := journal.New(x.from).Heads(ctx)
 	if err != nil {
 		return err
 	}
-	versioned := slices.DeleteFunc(slices.Clone(x.names), func(name string) bool {
-		return name == journal.Table || name == journal.Cluster || name == catalog.HeaderTable
+	names := slices.DeleteFunc(slices.Clone(x.names), func(name string) bool {
+		return name == journal.Cluster || name == catalog.HeaderTable
 	})
 	r := heads.Low()
-	if err := x.copy(ctx, versioned, r); err != nil {
+	if err := x.copy(ctx, names, r); err != nil {
 		return err
 	}
 	x.done.UpTo, x.done.Long = r, x.done.Long || len(x.long) > 0
@@ -321,7 +322,7 @@ func (x *copying) copy(ctx context.Context, names []string, upTo table.Revision)
 		if name == master.Name && x.done.Long {
 			span.After = 0 // for the long keys
 		}
-		if err := t.CopyTo(ctx, x.to.Table(name), form{x.rewriter, name}, span); err != nil {
+		if err := t.CopyTo(ctx, x.to.Table(name), form{x.rewriter, name, span}, span); err != nil {
 			return err
 		}
 	}

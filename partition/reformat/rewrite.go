@@ -38,10 +38,18 @@ func newRewriter(from *schema.Schema, codes int) *rewriter {
 type form struct {
 	*rewriter
 	name string
+	span table.RevisionSpan // of the records of the journal, whose cells have no revisions
 }
 
 // Row implements table.Rewriter.
-func (f form) Row(key []byte) ([]byte, error) { return f.row(f.name, key) }
+func (f form) Row(key []byte) ([]byte, error) {
+	if f.name == journal.Table {
+		if r, ok := journal.RevisionOf(key); ok && !f.span.Has(r) {
+			return nil, nil
+		}
+	}
+	return f.row(f.name, key)
+}
 
 // Cell implements table.Rewriter.
 func (f form) Cell(c *table.Cell) (keep bool, err error) {
