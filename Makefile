@@ -42,7 +42,7 @@ test-go:
 SECOND = 3.0.0-alpha-4
 test-second: export HBASE = $(SECOND)
 test-second:
-	@if $(GO) run ./cmd/hbase-dev fetch; then $(GO) test -vet=off ./store/hbase \
+	@if $(GO) run ./cmd/hbase-dev fetch; then $(GO) test -vet=off -timeout 40m ./store/hbase \
 	-run '^(TestConformance|TestScanPages)$$' -skip '/(.*Model|.*Race|Staged.*|.*Wide.*|LargeValues)'; \
 	else echo "SKIPPED: HBase $(SECOND)"; fi
 
