@@ -349,7 +349,9 @@ func reformatBesideServers(t *testing.T, seed uint64) {
 					if _, err := tx.Add(ctx, name(dn), attrs("objectClass: person", "sn: x"), false); err != nil {
 						return err
 					}
-					return tx.Modify(ctx, name("cn=all,"+domain), []op.Modification{change(op.ModAdd, "member", []byte(dn))})
+					// The second modification makes servers abort each other's commits.
+					return tx.Modify(ctx, name("cn=all,"+domain), []op.Modification{
+						change(op.ModAdd, "member", []byte(dn)), change(op.ModReplace, "description", []byte(dn))})
 				})
 				mu.Lock()
 				switch {

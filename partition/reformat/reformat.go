@@ -248,7 +248,12 @@ func (x *copying) rest(ctx context.Context, p *partition.Partition) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close() // until then, collections keep what it shows
+	defer s.Close()    // until then, collections keep what it shows
+	if p.DB.Shared() { // otherwise an aborted commit leaves nothing
+		if err := journal.Settle(ctx, journal.New(x.from), s.Max()); err != nil {
+			return err
+		}
+	}
 	checkpoints, err := p.DB.Checkpoints(ctx)
 	if err != nil {
 		return err

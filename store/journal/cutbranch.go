@@ -6,10 +6,39 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/seed-4dac0d86/ldapd/store/pause"
 	"github.com/seed-4dac0d86/ldapd/store/revision"
 	"github.com/seed-4dac0d86/ldapd/store/table"
 )
+
+// settling bounds the wait for aborted commits. After a server has died, the wait takes a
+// lease and the time in which its writes may still arrive: 40 s with the defaults.
+const settling = 2 * time.Minute
+
+// Settle waits until the cells of all aborted commits at or before r are removed from the
+// store and no such cell can still arrive. In a copy of the store, such a cell could be
+// visible, because the heads forget aborted commits that have been cleaned up. When Settle
+// returns, commits in branches up to r are complete too.
+func Settle(ctx context.Context, l *Log, r table.Revision) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, settling, fmt.Errorf("aborted commits before %s are not cleaned up after %v: is a server stuck?", r, settling))
+	defer cancel()
+	for {
+		h, err := l.Heads(ctx)
+		if err != nil {
+			return err
+		}
+		if h.Low() >= r {
+			if done, err := l.SettleBranches(ctx, r); done || err != nil {
+				return err
+			}
+		}
+		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
 
 // SettleBranches makes the commits of branches up to r final: all of them are decided, and no
 // more can be added. r is the revision of a checkpoint. SettleBranches returns false if a

@@ -95,7 +95,7 @@ func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, derived fun
 		return nil, err
 	}
 	b.Tables = slices.DeleteFunc(b.Tables, derived)
-	if err := settled(ctx, journal.New(s), c.Revision); err != nil {
+	if err := journal.Settle(ctx, journal.New(s), c.Revision); err != nil {
 		return nil, err
 	}
 	b.done = map[string]time.Duration{}
@@ -112,33 +112,6 @@ func Take(ctx context.Context, s *hbase.Store, c journal.Checkpoint, derived fun
 		}
 	}
 	return b, nil
-}
-
-// settling bounds the wait for aborted commits. After a server has died, the wait takes a
-// lease and the time in which its writes may still arrive: 40 s with the defaults.
-const settling = 2 * time.Minute
-
-// settled waits until the cells of all aborted commits at or before r are removed from the
-// store and no such cell can still arrive. After a restore, such a cell in a snapshot would be
-// visible, because the heads forget aborted commits that have been cleaned up. When settled
-// returns, commits in branches up to r are complete too.
-func settled(ctx context.Context, log *journal.Log, r table.Revision) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, settling, fmt.Errorf("aborted commits before %s are not cleaned up after %v: is a server stuck?", r, settling))
-	defer cancel()
-	for {
-		h, err := log.Heads(ctx)
-		if err != nil {
-			return err
-		}
-		if h.Low() >= r {
-			if done, err := log.SettleBranches(ctx, r); done || err != nil {
-				return err
-			}
-		}
-		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // inOrder divides tables into groups. Each group is finished before the next group is
