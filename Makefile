@@ -55,11 +55,11 @@ simulation:
 
 # Data races. The race detector needs a C compiler. make test runs race-short, whose test is a
 # whole server with branches and many connections. Simulations are left out: their rig is not made for it.
-# So are tests that count allocations, because the detector allocates.
+# So are tests that count allocations, because the detector allocates. pebblegozstd: with cgo, Pebble would compile a library in C.
 race-short: RACE = ./directory -run '^TestRaces$$'
 race: RACE = ./store/txn ./store/lsm ./partition/... ./directory/... ./ldap/server -skip '^(TestSimulation|TestReplay|TestIncrementBuffers|TestAllocations|TestUnobserved)$$' -timeout 2h
 race race-short:
-	@if command -v gcc >/dev/null; then CGO_ENABLED=1 nice $(GO) test -race -vet=off $(RACE); \
+	@if command -v gcc >/dev/null; then CGO_ENABLED=1 nice $(GO) test -race -tags pebblegozstd -vet=off $(RACE); \
 	else echo "SKIPPED: data races (Debian's gcc and libc6-dev missing)"; fi
 
 lint:
@@ -83,6 +83,7 @@ test-long:
 	$(GO) test ./directory -run TestNoLeak -noleak 100000 -timeout 4h
 	$(GO) test ./store/archive -run 'TestCrashes|TestNeverTwoOwners' -crashes 1000 -promotions 100 -timeout 2h
 	$(GO) test ./cmd/ldapd -run 'TestUntil|TestStandbyFigures' -moments 100 -people 1000000 -rate 2000 -load 30s -timeout 2h
+	$(GO) test ./partition -run '^TestReformatBesideServers$$' -copies 1000 -timeout 2h
 	$(GO) test ./partition -run 'SpaceComesBack|MembersCostNothing' -people 10000 -rounds 100 -members 1000000 -timeout 2h
 	$(GO) test ./partition -run TestStampsModel -stamp-steps 5000 -timeout 2h
 	$(GO) test ./partition -run TestViewFigures -v -viewpeople 1000000 -viewload 30s -viewrounds 4 -timeout 2h

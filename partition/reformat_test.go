@@ -297,10 +297,38 @@ func (endingTable) CopyTo(context.Context, table.Table, table.Rewriter, table.Re
 	return errEnding
 }
 
-var copies = flag.Int("copies", 12, "copies that TestReformatBesideServers makes")
+// slow is a store whose tables take a time to copy.
+type slow struct {
+	table.Store
+	each time.Duration
+}
 
-// TestReformatBesideServers copies a directory while three servers change it, and kills the copying process at random calls of
-// the store. What a server has acknowledged is in the copy, and nothing else.
+func (s slow) Table(name string) table.Table {
+	return slowTable{s.Store.Table(name).(memTable), s.each}
+}
+
+// memTable has the methods of a table of tabletest.Mem.
+type memTable interface {
+	table.Table
+	table.Versioner
+	table.Copier
+}
+
+type slowTable struct {
+	memTable
+	each time.Duration
+}
+
+func (t slowTable) CopyTo(ctx context.Context, to table.Table, r table.Rewriter, span table.RevisionSpan) error {
+	time.Sleep(t.each)
+	return t.memTable.CopyTo(ctx, to, r, span)
+}
+
+var copies = flag.Int("copies", 3, "copies that TestReformatBesideServers makes")
+
+// TestReformatBesideServers copies a directory while three servers change it. Some of the servers' calls of the store fail. The
+// copying process is killed at random calls, and in most runs one of the servers too. The copy has what was acknowledged, and of
+// the updates without an answer those that the servers show.
 func TestReformatBesideServers(t *testing.T) {
 	for seed := range uint64(*copies) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -323,8 +351,10 @@ func reformatBesideServers(t *testing.T, seed uint64) {
 		return s, f
 	}
 	var ps []*partition.Partition
+	var faults []*tabletest.Faults
 	for range 3 {
-		s, _ := distant(old)
+		s, f := distant(old)
+		faults = append(faults, f)
 		p, err := partition.Open(ctx, s, o)
 		must(t, err)
 		defer p.Close(ctx)
@@ -338,8 +368,14 @@ func reformatBesideServers(t *testing.T, seed uint64) {
 	}
 
 	var mu sync.Mutex
-	added, refused := map[string]bool{}, 0
+	added, unanswered, refused := map[string]bool{}, map[string]bool{}, 0
 	ended := make(chan struct{})
+	if dying := rnd.IntN(4); dying < len(ps) {
+		faults[dying].CrashAt(1 + rnd.IntN(2000))
+	}
+	for _, f := range faults {
+		f.SetRate(0.02)
+	}
 	var writers sync.WaitGroup
 	for i, p := range ps {
 		writers.Go(func() {
@@ -359,14 +395,20 @@ func reformatBesideServers(t *testing.T, seed uint64) {
 					added[dn] = true
 				case errors.Is(err, partition.ErrMoved):
 					refused++
-				case !errors.Is(err, partition.ErrConflict) && !errors.Is(err, table.ErrUnavailable):
+				case faults[i].Crashed():
+					unanswered[dn] = true
+					mu.Unlock()
+					return
+				case errors.Is(err, table.ErrUnavailable):
+					unanswered[dn] = true
+				case !errors.Is(err, partition.ErrConflict):
 					t.Errorf("%s: %v", dn, err)
 				}
 				mu.Unlock()
 				select {
 				case <-ended:
 					return
-				case <-time.After(5 * time.Millisecond):
+				case <-time.After(20 * time.Millisecond):
 				}
 			}
 		})
@@ -378,7 +420,8 @@ func reformatBesideServers(t *testing.T, seed uint64) {
 		f.CrashAt(crashAt)
 		o := o
 		o.Create = false
-		_, err := reformat.Copy(ctx, s, to, reformat.Options{Options: o, Ahead: rnd.IntN(4) == 0 && crashAt > 0})
+		each := time.Duration(rnd.IntN(200)) * time.Millisecond
+		_, err := reformat.Copy(ctx, slow{s, each}, to, reformat.Options{Options: o, Ahead: rnd.IntN(4) == 0 && crashAt > 0})
 		f.Land()
 		return err
 	}
@@ -390,7 +433,17 @@ func reformatBesideServers(t *testing.T, seed uint64) {
 	must(t, copied(0))
 	time.Sleep(100 * time.Millisecond)
 	stop()
-	for _, p := range ps {
+	for i, p := range ps {
+		faults[i].SetRate(0)
+		if faults[i].Crashed() {
+			continue
+		}
+		must(t, p.DB.CatchUp(ctx))
+		for _, dn := range searched(t, p, domain, op.WholeSubtree, "(objectClass=person)") {
+			if unanswered[dn] {
+				added[dn] = true
+			}
+		}
 		if err := add(t, p, "cn=late,"+domain, "objectClass: person", "sn: x"); !errors.Is(err, partition.ErrMoved) {
 			t.Errorf("an update after the copy: %v", err)
 		}
@@ -412,6 +465,11 @@ func reformatBesideServers(t *testing.T, seed uint64) {
 	}
 	if members := searched(t, p, domain, op.WholeSubtree, "(&(cn=all)(member=*))"); len(members) != 1 {
 		t.Errorf("the group: %q", members)
+	}
+	for dn := range added {
+		if groups := searched(t, p, domain, op.WholeSubtree, "(member="+dn+")"); len(groups) != 1 {
+			t.Errorf("%s is a member of %q", dn, groups)
+		}
 	}
 	must(t, add(t, p, "cn=new,"+domain, "objectClass: person", "sn: x"))
 }
