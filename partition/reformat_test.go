@@ -297,34 +297,7 @@ func (endingTable) CopyTo(context.Context, table.Table, table.Rewriter, table.Re
 	return errEnding
 }
 
-// slow is a store whose tables take a time to copy.
-type slow struct {
-	table.Store
-	each time.Duration
-}
-
-func (s slow) Table(name string) table.Table {
-	return slowTable{s.Store.Table(name).(memTable), s.each}
-}
-
-// memTable has the methods of a table of tabletest.Mem.
-type memTable interface {
-	table.Table
-	table.Versioner
-	table.Copier
-}
-
-type slowTable struct {
-	memTable
-	each time.Duration
-}
-
-func (t slowTable) CopyTo(ctx context.Context, to table.Table, r table.Rewriter, span table.RevisionSpan) error {
-	time.Sleep(t.each)
-	return t.memTable.CopyTo(ctx, to, r, span)
-}
-
-var copies = flag.Int("copies", 3, "copies that TestReformatBesideServers makes")
+var copies = flag.Int("copies", 12, "copies that TestReformatBesideServers makes")
 
 // TestReformatBesideServers copies a directory while three servers change it. Some of the servers' calls of the store fail. The
 // copying process is killed at random calls, and in most runs one of the servers too. The copy has what was acknowledged, and of
@@ -371,7 +344,7 @@ func reformatBesideServers(t *testing.T, seed uint64) {
 	added, unanswered, refused := map[string]bool{}, map[string]bool{}, 0
 	ended := make(chan struct{})
 	if dying := rnd.IntN(4); dying < len(ps) {
-		faults[dying].CrashAt(1 + rnd.IntN(2000))
+		faults[dying].CrashAt(1 + rnd.IntN(1000))
 	}
 	for _, f := range faults {
 		f.SetRate(0.02)
@@ -395,11 +368,7 @@ func reformatBesideServers(t *testing.T, seed uint64) {
 					added[dn] = true
 				case errors.Is(err, partition.ErrMoved):
 					refused++
-				case faults[i].Crashed():
-					unanswered[dn] = true
-					mu.Unlock()
-					return
-				case errors.Is(err, table.ErrUnavailable):
+				case errors.Is(err, table.ErrUnavailable), faults[i].Crashed():
 					unanswered[dn] = true
 				case !errors.Is(err, partition.ErrConflict):
 					t.Errorf("%s: %v", dn, err)
@@ -408,7 +377,7 @@ func reformatBesideServers(t *testing.T, seed uint64) {
 				select {
 				case <-ended:
 					return
-				case <-time.After(20 * time.Millisecond):
+				case <-time.After(5 * time.Millisecond):
 				}
 			}
 		})
@@ -420,8 +389,7 @@ func reformatBesideServers(t *testing.T, seed uint64) {
 		f.CrashAt(crashAt)
 		o := o
 		o.Create = false
-		each := time.Duration(rnd.IntN(200)) * time.Millisecond
-		_, err := reformat.Copy(ctx, slow{s, each}, to, reformat.Options{Options: o, Ahead: rnd.IntN(4) == 0 && crashAt > 0})
+		_, err := reformat.Copy(ctx, s, to, reformat.Options{Options: o, Ahead: rnd.IntN(4) == 0 && crashAt > 0})
 		f.Land()
 		return err
 	}

@@ -33,6 +33,7 @@ This page lists all keys. It is made from the program's own list
 (` + "`go test ./cmd/ldapd/internal/config -run TestDocs -update`" + `). The key ` + "`limits.size`" + ` is ` + "`size`" + ` below ` + "`limits`" + ` in the
 YAML file, the variable ` + "`LDAPD_LIMITS_SIZE`" + ` and the flag ` + "`--limits-size`" + `; the later ones of these take
 precedence. [operating.md](operating.md) and the pages that it lists explain the keys; ` + "`ldapd config`" + ` prints the values in force.
+In a YAML list in brackets, a value with commas, such as a DN, needs quotes.
 
 | key | default | read at SIGHUP | |
 |---|---|---|---|

@@ -39,7 +39,7 @@ func (k Key) Env() string {
 var Keys = []Key{
 	{Name: "store", Help: "`STORE`: a folder, hbase://ZK1,ZK2:2181/PREFIX, or hbase+rpc://HOST1,HOST2:16020/PREFIX"},
 	{Name: "listen", List: true, Default: "ldap://127.0.0.1:3890", Help: "`URL` to serve: ldap://HOST:PORT, ldaps://HOST:PORT or ldapi:///PATH"},
-	{Name: "suffix", Reload: true, List: true, Help: "`DN` of a naming context, added to the store if it is not there; with quotes in a YAML list in brackets, because of its commas"},
+	{Name: "suffix", Reload: true, List: true, Help: "`DN` of a naming context, added to the store if it is not there"},
 	{Name: "access", Default: "staff", Help: "`PROFILE` of the access rules of a new store: staff, private, public, services or open (see ldapd access profile)"},
 	{Name: "password-policy", Default: "default", Help: "`POLICY` for passwords in a new store: default (the entry cn=config is the policy, see docs/accounts.md) or none"},
 	{Name: "referral", Reload: true, List: true, Help: "`URL`, ldap://HOST or ldaps://HOST:PORT, of a server that clients are referred to for names outside all naming contexts"},
